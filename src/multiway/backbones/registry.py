@@ -1,0 +1,117 @@
+"""Backbones by name, and the user's own by `package.module:function`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from multiway.backbones import mnist, resnet
+from multiway.errors import MultiwayError, choose
+
+__all__ = ["BACKBONES", "Backbone", "build_backbone", "import_function", "rebuild_backbone"]
+
+# Called with the keywords outputs, channels and size; returns images [N, C, S, S] to [N, outputs].
+Backbone = Callable[..., nn.Module]
+
+BACKBONES: dict[str, Backbone] = {
+    "a": mnist.net_a,
+    "b": mnist.net_b,
+    "c": mnist.net_c,
+    "d": mnist.net_d,
+    "madry": mnist.madry,
+    "wong": mnist.wong,
+    "resnet-8": partial(resnet.wide_resnet, depth=8, width=2, stem=32),
+    "resnet-20": partial(resnet.wide_resnet, depth=20, width=1),
+    "preact-18": resnet.preact_18,
+    # The earlier version of the paper trains these two, with this dropout, on SVHN and CIFAR-100.
+    "wrn-16-4": partial(resnet.wide_resnet, depth=16, width=4, dropout=0.3),
+    "wrn-28-4": partial(resnet.wide_resnet, depth=28, width=4, dropout=0.3),
+    # Madry's CIFAR-10 network.
+    "wrn-34-10": partial(
+        resnet.wide_resnet, depth=34, width=10, slope=0.1, standardise_each_image=True
+    ),
+}
+
+
+def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
+    """The network called `name`, with `outputs` linear outputs, for images [N, channels, size, size].
+
+    Args:
+        name: one of `BACKBONES`, or `package.module:function` for a function of yours that takes
+            the keywords `outputs`, `channels` and `size` and returns a network.
+
+    Example:
+        >>> network = build_backbone("resnet-8", outputs=10, channels=3, size=32)
+        >>> sum(p.numel() for p in network.parameters())
+        307834
+    """
+    if outputs < 1 or channels < 1 or size < 1:
+        raise MultiwayError(
+            f"outputs, channels and size are positive, not {outputs}, {channels} and {size}"
+        )
+    if ":" in name:
+        network = import_function(name)(outputs=outputs, channels=channels, size=size)
+        if not isinstance(network, nn.Module):
+            raise MultiwayError(f"{name} returned {type(network).__name__}, not an nn.Module")
+        return network
+    choose("backbone", name, BACKBONES)
+    try:
+        return BACKBONES[name](outputs=outputs, channels=channels, size=size)
+    except MultiwayError as error:
+        raise MultiwayError(f"backbone '{name}' does not take {size}x{size} images: {error}") from None
+
+
+def rebuild_backbone(
+    architecture: dict[str, Any] | None, trusted: str | None, where: str
+) -> nn.Module:
+    """The network that a saved configuration describes.
+
+    Names outside `BACKBONES` are code, and a configuration may come from anywhere. So they are
+    imported only when the user has said that name, as `trusted`.
+    """
+    if architecture is None:
+        raise MultiwayError(
+            f"{where} does not say how its network is built; pass the network: "
+            "from_pretrained(directory, backbone=network)"
+        )
+    try:
+        name = str(architecture["name"])
+        sizes = {key: int(architecture[key]) for key in ("outputs", "channels", "size")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise MultiwayError(f"{where} describes its backbone wrongly: {error!r}") from error
+    if trusted is not None and trusted != name:
+        raise MultiwayError(f"{where} has the backbone '{name}', not '{trusted}'")
+    if ":" in name and trusted is None:
+        raise MultiwayError(
+            f"{where} needs the network '{name}', which is code outside multiway; if you trust it, "
+            f"say so: --backbone {name} (in Python: backbone='{name}')"
+        )
+    return build_backbone(name, **sizes)
+
+
+def import_function(path: str) -> Callable[..., Any]:
+    """The function that `package.module:function` names; the current folder is searched too."""
+    module_name, _, name = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise MultiwayError(
+            f"cannot import '{module_name}' of '{path}': {error}; write package.module:function "
+            "and run from the folder that holds the package, or install it"
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        public = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
+        raise MultiwayError(
+            f"'{module_name}' has no function '{name}'; it has {', '.join(public) or 'none'}"
+        )
+    return function

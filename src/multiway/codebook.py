@@ -1,0 +1,349 @@
+"""Codebooks: one vector of length L for each of K classes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from multiway.errors import MultiwayError
+
+__all__ = ["Codebook", "check_labels", "default_beta", "gram_schmidt"]
+
+Matrix = npt.NDArray[np.float64]
+
+# The lead of the right class over the runner-up, in `scores`, when a code hits its codeword.
+LEAD = 10.0
+
+
+def default_beta(length: int) -> float:
+    """The norm of a codeword that keeps beta^2 / L = 500: 1000 at the paper's length of 2000.
+
+    At a fixed beta a longer code would also mean a smaller step of the optimiser, because the
+    loss is a mean over the L outputs.
+    """
+    return math.sqrt(500.0 * length)
+
+
+class Codebook(nn.Module):
+    """K codewords of length L and norm beta, kept as the buffer `vectors` [K, L].
+
+    All books have codewords of one norm. So the nearest codeword is also the one with the largest
+    inner product, and `scores` is linear in the codes.
+
+    Args:
+        vectors: the codewords, [K, L]; all of one norm, no two alike.
+        kind: what the book is called in a configuration.
+
+    Example:
+        >>> book = Codebook.random_orthogonal(classes=10, length=2000, beta=1000.0, seed=0)
+        >>> codes = book.encode(torch.tensor([3, 7]))
+        >>> codes.shape, book.decode(codes).tolist()
+        (torch.Size([2, 2000]), [3, 7])
+
+    References:
+        Kim et al., Multi-way Encoding for Robustness, WACV 2020, Eq. 3.
+    """
+
+    vectors: Tensor
+
+    def __init__(self, vectors: Tensor, kind: str = "custom") -> None:
+        super().__init__()
+        if vectors.ndim != 2 or vectors.shape[0] < 2:
+            raise MultiwayError(
+                f"a codebook is a matrix [classes, length] with 2 classes or more, not "
+                f"{list(vectors.shape)}"
+            )
+        self.kind = kind
+        self.register_buffer("vectors", vectors)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Check the codewords and take from them `beta` and the scale of the scores."""
+        exact = self.vectors.detach().double()
+        norms = exact.norm(dim=1)
+        if not bool(torch.isfinite(exact).all()) or float(norms.min()) == 0.0:
+            raise MultiwayError("a codeword is zero or not finite; every class needs a direction")
+        if float(norms.max() / norms.min()) > 1 + 1e-4:
+            raise MultiwayError(
+                f"codewords have norms from {norms.min():.4g} to {norms.max():.4g}; scale them to "
+                "one norm, so that the nearest codeword is the one with the largest inner product"
+            )
+        gram = exact @ exact.T
+        gram.fill_diagonal_(-math.inf)
+        smallest_lead = float((norms**2 - gram.max(dim=1).values).min())
+        if smallest_lead <= 1e-9 * float(norms[0] ** 2):
+            raise MultiwayError("two classes have the same codeword; every class needs its own")
+        # Python floats: they multiply codes of any dtype on any device without a copy.
+        self.beta = float(norms.mean())
+        self.score_scale = LEAD / smallest_lead
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._measure()
+
+    @classmethod
+    def random_orthogonal(
+        cls, classes: int, length: int, beta: float | None = None, seed: int = 0
+    ) -> Codebook:
+        """The paper's RO book: Gram-Schmidt on a Gaussian matrix, codewords `beta * e_i` (Eq. 3).
+
+        The same seed gives the same bits on every machine and with any number of threads.
+        """
+        _check_size(classes, length, orthogonal=True)
+        return cls(_scaled(gram_schmidt(_gaussian(classes, length, seed)), beta), "ro")
+
+    @classmethod
+    def one_hot(cls, classes: int, beta: float = 1.0) -> Codebook:
+        """The usual labels, `beta` times the unit vectors: L = K."""
+        _check_size(classes, classes, orthogonal=True)
+        return cls(_scaled(np.eye(classes), beta), "one-hot")
+
+    @classmethod
+    def padded_one_hot(cls, classes: int, length: int, beta: float | None = None) -> Codebook:
+        """One-hot codes followed by L - K zeros: a rotation of the RO book, and so its control."""
+        _check_size(classes, length, orthogonal=True)
+        return cls(_scaled(np.eye(classes, length), beta), "padded")
+
+    @classmethod
+    def hadamard(
+        cls, classes: int, length: int, beta: float | None = None, seed: int = 0
+    ) -> Codebook:
+        """Rows of a randomised Hadamard matrix: entries +-beta/sqrt(L), orthogonal; L a power of 2.
+
+        K rows are drawn without repetition and every column gets a random sign.
+        """
+        _check_size(classes, length, orthogonal=True)
+        if length & (length - 1):
+            raise MultiwayError(
+                f"a Hadamard code has a power of two as its length, not {length}; "
+                f"take {1 << (length - 1).bit_length()}"
+            )
+        matrix = np.ones((1, 1))
+        while len(matrix) < length:
+            matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+        random = _random(seed)
+        rows = random.permutation(length)[:classes]
+        signs = 1.0 - 2.0 * random.randint(0, 2, size=length)
+        return cls(_scaled(matrix[rows] * signs / math.sqrt(length), beta), "hadamard")
+
+    @classmethod
+    def simplex(
+        cls, classes: int, length: int | None = None, beta: float | None = None, seed: int = 0
+    ) -> Codebook:
+        """The K corners of a regular simplex, as far apart as K vectors of one norm can be.
+
+        Every pair has cosine -1/(K-1). The simplex is turned at random into L >= K dimensions.
+        """
+        length = classes if length is None else length
+        _check_size(classes, length, orthogonal=True)
+        basis = gram_schmidt(_gaussian(classes, length, seed))
+        corners = (basis - basis.mean(axis=0)) * math.sqrt(classes / (classes - 1))
+        return cls(_scaled(corners, beta), "simplex")
+
+    @classmethod
+    def gaussian(
+        cls, classes: int, length: int, beta: float | None = None, seed: int = 0
+    ) -> Codebook:
+        """Independent Gaussian directions of norm beta: nearly orthogonal when L is large."""
+        _check_size(classes, length, orthogonal=False)
+        rows = _gaussian(classes, length, seed)
+        return cls(_scaled(rows / np.linalg.norm(rows, axis=1, keepdims=True), beta), "gaussian")
+
+    @property
+    def classes(self) -> int:
+        """K, the number of classes."""
+        return self.vectors.shape[0]
+
+    @property
+    def length(self) -> int:
+        """L, the length of a code."""
+        return self.vectors.shape[1]
+
+    def encode(self, labels: Tensor) -> Tensor:
+        """The codewords of `labels` [N], as [N, L]."""
+        check_labels(labels, self.classes)
+        return self.vectors[labels]
+
+    def distances(self, codes: Tensor) -> Tensor:
+        """Mean squared error of `codes` [N, L] to every codeword, [N, K]: the paper's Loss.
+
+        Computed as (|f|^2 - 2 f.c_i + |c_i|^2) / L through one matrix product.
+        """
+        self._check_codes(codes)
+        squares = codes.square().sum(dim=1, keepdim=True) + self.vectors.square().sum(dim=1)
+        # Rounding can leave a hit a hair below zero.
+        return ((squares - 2 * codes @ self.vectors.T) / self.length).clamp_min(0)
+
+    def scores(self, codes: Tensor) -> Tensor:
+        """Inner products with the codewords, [N, K], scaled so that a perfect hit leads by 10.
+
+        Linear in `codes` [N, L] and in the order of `-distances`. The lead of 10 keeps a softmax
+        over scores from saturating. Where leads differ (Gaussian books), 10 is the smallest.
+        """
+        self._check_codes(codes)
+        return self.score_scale * (codes @ self.vectors.T)
+
+    def decode(self, codes: Tensor) -> Tensor:
+        """The class of the nearest codeword, [N]: argmin of `distances`, argmax of `scores`."""
+        return self.scores(codes).argmax(dim=1)
+
+    def coherence(self) -> float:
+        """The largest |cosine| between two codewords: 0 for orthogonal books."""
+        unit = self.vectors.double()
+        unit = unit / unit.norm(dim=1, keepdim=True)
+        cosines = (unit @ unit.T).abs()
+        cosines.fill_diagonal_(0)
+        return float(cosines.max())
+
+    def extra_repr(self) -> str:
+        """What `print(model)` shows."""
+        return f"kind={self.kind}, classes={self.classes}, length={self.length}, beta={self.beta:g}"
+
+    def _check_codes(self, codes: Tensor) -> None:
+        if codes.ndim != 2 or codes.shape[1] != self.length:
+            raise MultiwayError(
+                f"codes are {list(codes.shape)}, but this book takes [N, {self.length}]"
+            )
+
+
+def check_labels(labels: Tensor, classes: int) -> None:
+    """Refuse labels that are not int64 [N] with 0 <= label < classes, or an empty batch."""
+    if labels.is_floating_point() or labels.dtype != torch.int64:
+        raise MultiwayError(
+            f"labels are {labels.dtype}; they must be torch.int64 class indices (labels.long())"
+        )
+    if labels.ndim != 1:
+        raise MultiwayError(f"labels have shape {list(labels.shape)}; they must be [N]")
+    if labels.numel() == 0:
+        raise MultiwayError("the batch is empty: there are no labels in it")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        raise MultiwayError(
+            f"labels run from {low} to {high}, but {classes} classes allow 0 to {classes - 1}"
+        )
+
+
+def gram_schmidt(rows: Matrix) -> Matrix:
+    """Orthonormalise the rows of [K, L] in their order (Eq. 3), with the same bits everywhere.
+
+    Halving the rows gives the textbook recursion in large matrix products: the first half is
+    orthonormalised, the second half loses its part in the span of the first, then it is
+    orthonormalised in turn.
+
+    Raises:
+        MultiwayError: a row lies in the span of the rows before it.
+    """
+    rows = np.asarray(rows, dtype=np.float64)
+    if not (np.isfinite(rows).all() and _largest(rows).min() > 0):
+        raise MultiwayError("the rows to orthogonalise are zero or not finite")
+    return _orthonormal(_rescaled(rows)).exact
+
+
+def _orthonormal(rows: Matrix) -> _Slices:
+    if len(rows) == 1:
+        own = _Slices.cut(rows)
+        norm = math.sqrt(float(own.times_transposed(own)[0, 0]))
+        return _Slices.cut(rows / norm)
+    half = len(rows) // 2
+    first = _orthonormal(rows[:half])
+    second = rows[half:]
+    shortened = True
+    while shortened:
+        inside = _Slices.cut(_Slices.cut(second).times_transposed(first)).times(first)
+        projected = second - inside
+        remaining = float((_largest(projected) / _largest(second)).min())
+        if remaining < 2.0**-36:
+            raise MultiwayError("the rows to orthogonalise are not independent; draw them anew")
+        # Rounding errors grow as a row shrinks, so what shrank is projected again.
+        shortened = remaining < 0.25
+        second = _rescaled(projected)
+    rest = _orthonormal(second)
+    return _Slices(
+        np.concatenate([first.exact, rest.exact]),
+        np.concatenate([first.high, rest.high]),
+        np.concatenate([first.low, rest.low]),
+    )
+
+
+@dataclass(frozen=True)
+class _Slices:
+    """A matrix with rows of norm at most one, and its high and low bits apart.
+
+    A BLAS adds in an order that depends on the machine and its threads. The slices have so few
+    bits that in their products every partial sum is a whole multiple of one unit and below 2^53
+    of them (by Cauchy-Schwarz), hence exact in float64: the order cannot matter. What a product
+    leaves out is below 2^-47.
+    """
+
+    exact: Matrix
+    high: Matrix
+    low: Matrix
+
+    @classmethod
+    def cut(cls, matrix: Matrix) -> _Slices:
+        high = np.rint(matrix * 2.0**25) * 2.0**-25
+        # sqrt(length) * 2^-26 bounds the norm of a row of low bits; 2^-23 at a length of 2000.
+        bits = 53 - math.ceil(math.log2(matrix.shape[1]) / 2)
+        return cls(matrix, high, np.rint((matrix - high) * 2.0**bits) * 2.0**-bits)
+
+    def times_transposed(self, other: _Slices) -> Matrix:
+        """`self @ other.T`."""
+        mixed = self.high @ other.low.T + self.low @ other.high.T
+        product: Matrix = self.high @ other.high.T + mixed
+        return product
+
+    def times(self, other: _Slices) -> Matrix:
+        """`self @ other`, where the rows of `other` are orthonormal, so its columns are short."""
+        mixed = self.high @ other.low + self.low @ other.high
+        product: Matrix = self.high @ other.high + mixed
+        return product
+
+
+def _rescaled(rows: Matrix) -> Matrix:
+    """Every row times a power of two that brings its norm below one, close to it.
+
+    Rows that projection has made short keep their precision that way, and nothing is rounded.
+    """
+    exponents = np.frexp(_largest(rows))[1] + math.ceil(math.log2(rows.shape[1]) / 2)
+    return rows * np.ldexp(1.0, -exponents)[:, None]
+
+
+def _largest(rows: Matrix) -> Matrix:
+    return np.maximum(rows.max(axis=1), -rows.min(axis=1))
+
+
+def _random(seed: int) -> np.random.RandomState:
+    # RandomState, unlike numpy's newer Generator, promises never to change its stream.
+    if not 0 <= seed < 2**32:
+        raise MultiwayError(f"a code seed is a whole number from 0 to 2^32 - 1, not {seed}")
+    return np.random.RandomState(seed)
+
+
+def _gaussian(classes: int, length: int, seed: int) -> Matrix:
+    # The grid of 2^-24 hides a last bit in which the logarithm of two platforms may differ.
+    return np.rint(_random(seed).standard_normal((classes, length)) * 2.0**24) * 2.0**-24
+
+
+def _scaled(directions: Matrix, beta: float | None) -> Tensor:
+    beta = default_beta(directions.shape[1]) if beta is None else beta
+    if not (math.isfinite(beta) and beta > 0):
+        raise MultiwayError(f"beta is the norm of a codeword, a positive number, not {beta}")
+    return torch.from_numpy(directions * beta).float()
+
+
+def _check_size(classes: int, length: int, *, orthogonal: bool) -> None:
+    if classes < 2:
+        raise MultiwayError(f"a codebook needs 2 classes or more, not {classes}")
+    if length < 1:
+        raise MultiwayError(f"a code needs a length of 1 or more, not {length}")
+    if orthogonal and length < classes:
+        raise MultiwayError(
+            f"code length {length} is below the {classes} classes: only {length} codewords of that "
+            f"length can be orthogonal; take --code-length {classes} or more"
+        )

@@ -1,0 +1,43 @@
+"""The one exception family, and the help that goes into its messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["MultiwayError", "choose", "nearest"]
+
+
+class MultiwayError(Exception):
+    """A mistake or mishap a user can mend; its text says what was given, what is allowed, what to do.
+
+    The command line prints it as one line, `error: ...`, and exits with status 2.
+    """
+
+
+def nearest(given: str, allowed: Iterable[str]) -> str:
+    """A phrase that suggests the allowed name closest to `given`, or lists them all.
+
+    Example:
+        >>> nearest("mnits", ["mnist", "svhn"])
+        "did you mean 'mnist'? (allowed: mnist, svhn)"
+    """
+    names = list(allowed)
+    close = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    listing = ", ".join(names)
+    return f"did you mean '{close[0]}'? (allowed: {listing})" if close else f"allowed: {listing}"
+
+
+def choose(kind: str, given: str, allowed: Iterable[str]) -> str:
+    """`given` if it is among `allowed`, else an error that names the nearest one.
+
+    Example:
+        >>> choose("encoding", "rho", ["1ofk", "ro"])
+        Traceback (most recent call last):
+        ...
+        multiway.errors.MultiwayError: unknown encoding 'rho': did you mean 'ro'? (allowed: 1ofk, ro)
+    """
+    names = list(allowed)
+    if given not in names:
+        raise MultiwayError(f"unknown {kind} '{given}': {nearest(given, names)}")
+    return given

@@ -1,0 +1,53 @@
+"""Weights in safetensors files: no pickles, written atomically, checked when read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+from torch import Tensor, nn
+
+from multiway.errors import MultiwayError
+from multiway.files import atomic
+
+__all__ = ["load_tensors", "read_tensors", "save_weights"]
+
+
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write a model's parameters and buffers, the codebook among them, to `path`."""
+    with atomic(path) as temporary:
+        safetensors.torch.save_model(model, str(temporary))
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors in a safetensors file, by name, on the CPU."""
+    try:
+        return safetensors.torch.load_file(path)
+    except FileNotFoundError as error:
+        raise MultiwayError(f"there is no file {path}") from error
+    except (safetensors.SafetensorError, OSError) as error:
+        raise MultiwayError(
+            f"{path} is not a whole safetensors file ({error}); it was cut short, altered, or is "
+            "of another format"
+        ) from error
+
+
+def load_tensors(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
+    """Put `tensors` into `model`; every name and shape must fit. `path` is for the message."""
+    expected = model.state_dict()
+    for name, tensor in tensors.items():
+        if name in expected and expected[name].shape != tensor.shape:
+            raise MultiwayError(
+                f"{path} does not fit this network: {name} is {list(tensor.shape)} in the file and "
+                f"{list(expected[name].shape)} in the network"
+            )
+    missing, unexpected = model.load_state_dict(tensors, strict=False)
+    # Names that share one tensor are saved once, so a name may be absent whose twin is there.
+    pointers = {expected[name].data_ptr() for name in tensors if name in expected}
+    missing = [name for name in missing if expected[name].data_ptr() not in pointers]
+    if missing or unexpected:
+        raise MultiwayError(
+            f"{path} does not fit this network: it lacks {', '.join(missing) or 'nothing'} and has "
+            f"{', '.join(unexpected) or 'nothing'} besides"
+        )
