@@ -169,13 +169,14 @@ class EncodedClassifier(
 
 
 def load_classifier(
-    directory: Path, backbone: nn.Module | str | None = None
+    directory: Path, backbone: nn.Module | str | None = None, weights: str | None = None
 ) -> EncodedClassifier:
     """The classifier saved in `directory` (`config.json` and `model.safetensors`), in eval mode.
 
     Args:
         backbone: the network itself, or `package.module:function` that builds it, when it is not
             one of multiway's. A configuration file alone never makes foreign code run.
+        weights: the file of the directory to read, if not `model.safetensors`.
     """
     config = read_json(directory / CONFIG)
     try:
@@ -189,16 +190,17 @@ def load_classifier(
             f"{directory / CONFIG} does not describe a multiway classifier ({error!r} missing or "
             "wrong); was it written by another program or edited?"
         ) from error
-    tensors = read_tensors(directory / WEIGHTS)
+    path = directory / (weights or WEIGHTS)
+    tensors = read_tensors(path)
     vectors = tensors.get("encoding.codebook.vectors")
     if vectors is None:
-        raise MultiwayError(f"{directory / WEIGHTS} holds no codebook; it is not a multiway model")
+        raise MultiwayError(f"{path} holds no codebook; it is not a multiway model")
     if not isinstance(backbone, nn.Module):
         backbone = rebuild_backbone(architecture, trusted=backbone, where=str(directory))
     model = EncodedClassifier(
         backbone, Encoding(Codebook(vectors, kind), loss, name), gain, head, architecture
     )
-    load_tensors(model, tensors, directory / WEIGHTS)
+    load_tensors(model, tensors, path)
     return model.eval()
 
 

@@ -1,0 +1,226 @@
+"""The frame of every attack: checks before it, and measures what it did after it."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from multiway.attacks.checks import (
+    check_images,
+    check_labels_and_targets,
+    check_placement,
+    check_scores,
+    warn,
+    warn_if_random,
+)
+from multiway.attacks.layout import Arranged
+from multiway.attacks.result import AttackResult, Attempt
+from multiway.errors import MultiwayError
+from multiway.objectives import Goal, bind, lead, scorer
+from multiway.outputs import output_tensor
+from multiway.threat import L2, Linf, Threat
+
+__all__ = ["Attack", "Problem", "untouched"]
+
+# A lead smaller than this share of the scores may be an accident of rounding.
+ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What an attack is given: N checked images and a model that is ready to be attacked.
+
+    Attributes:
+        model: the user's classifier, in eval mode and with frozen weights.
+        network: the same scores [N, K] as a plain tensor, as fast as they can be had (folded, in
+            the memory format that suits the network).
+        threat: what may be done to these images.
+        images: [N, ...].
+        labels: [N].
+        targets: [N], or None for an untargeted attack.
+        seed: where the attack's random streams come from.
+    """
+
+    model: nn.Module
+    network: nn.Module
+    threat: Threat
+    images: Tensor
+    labels: Tensor
+    targets: Tensor | None
+    seed: int
+
+    def goal(self, objective: str, kappa: float | None = None) -> Goal:
+        """An objective on this model, computed by `network` where it needs the scores alone."""
+        goal = bind(self.model, objective, kappa, self.network)
+        if goal.network is self.network:
+            return goal
+        return replace(goal, network=Arranged(goal.network))
+
+    def take(self, chosen: Tensor) -> Problem:
+        """The problem of the images that `chosen` (a mask or indices) selects."""
+        return replace(
+            self,
+            threat=self.threat.take(chosen),
+            images=self.images[chosen],
+            labels=self.labels[chosen],
+            targets=None if self.targets is None else self.targets[chosen],
+        )
+
+    def broken(self, scores: Tensor) -> Tensor:
+        """Where `scores` [N, K] give the attacker what it wants, by more than rounding; [N]."""
+        floor = ROUNDING * scores.abs().amax(dim=1)
+        return lead(scores, self.labels, self.targets) > floor
+
+
+@dataclass(frozen=True)
+class Attack(ABC):
+    """An attack is a value; calling it on a model and images runs it.
+
+    A subclass writes `run`. What happens around it is the same for all: input is checked, the
+    model is put in eval mode with frozen weights, and success is measured on the user's own model
+    afterwards, whatever the attack believes. Modes, `requires_grad` flags and the global random
+    states are as they were when the call ends, also by an exception.
+
+    Args:
+        threat: what may be done to an image.
+        early_stop: leave an image alone as soon as it is broken (or if it is misclassified
+            unattacked); much faster, and the accuracy is the same. Switched off, every image is
+            attacked to the end and the strongest try is kept, as transfer needs it.
+    """
+
+    threat: Threat
+    early_stop: bool = field(default=True, kw_only=True)
+
+    @abstractmethod
+    def run(self, problem: Problem) -> Attempt:
+        """Attack the images of `problem`; gradients are off unless asked for."""
+
+    @final
+    def __call__(
+        self,
+        model: nn.Module,
+        images: Tensor,
+        labels: Tensor,
+        targets: Tensor | None = None,
+        seed: int = 0,
+    ) -> AttackResult:
+        """Attack `model` at `images` [N, ...] of the classes `labels` [N].
+
+        Args:
+            model: any classifier with scores or logits [N, K].
+            images: float, inside the bounds of the threat model.
+            labels: the true classes, int64.
+            targets: the classes to be mistaken for, [N]; None to be content with any wrong one.
+            seed: of all randomness in the attack.
+
+        Raises:
+            MultiwayError: the input cannot be attacked; the text says why and what to do.
+        """
+        if not isinstance(model, nn.Module):
+            raise MultiwayError(f"model is {type(model).__name__}; it must be an nn.Module")
+        check_images(images, self.threat)
+        check_placement(model, images)
+        with untouched(model), torch.inference_mode(False), torch.no_grad():
+            images = images.detach().clone()
+            scores = output_tensor(model(images))
+            check_scores(scores)
+            check_labels_and_targets(images, labels, targets, scores.shape[1])
+            warn_if_random(model, images, scores)
+            network = Arranged(scorer(model))
+            problem = Problem(model, network, self.threat, images, labels, targets, seed)
+            already = _is_success(scores, labels, targets)
+            attempt = self._attempt(problem, already)
+            result = _measure(problem, attempt, already, scores)
+        _warn_of_gradients(result)
+        return result
+
+    def _attempt(self, problem: Problem, already: Tensor) -> Attempt:
+        """`run` on the images that it has to work for, the others as they are."""
+        if not self.early_stop or not bool(already.any()):
+            return self.run(problem)
+        whole = Attempt.blank(problem.images)
+        if bool(already.all()):
+            return whole
+        part = self.run(problem.take(~already))
+        for name in ("adversarial", "forwards", "backwards", "zero_gradients", "nan_gradients"):
+            getattr(whole, name)[~already] = getattr(part, name)
+        return replace(whole, loss_curve=part.loss_curve)
+
+
+@contextlib.contextmanager
+def untouched(model: nn.Module) -> Iterator[None]:
+    """`model` in eval mode, its weights frozen; afterwards it and the random states are as before."""
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(weight, weight.requires_grad) for weight in model.parameters()]
+    devices = {weight.device for weight in model.parameters() if weight.device.type == "cuda"}
+    python_state, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=sorted(devices, key=str)):
+        try:
+            model.eval().requires_grad_(False)
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+            for weight, flag in flags:
+                weight.requires_grad_(flag)
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
+
+
+def _is_success(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
+    predictions = scores.argmax(dim=1)
+    wanted = predictions != labels if targets is None else predictions == targets
+    return wanted & torch.isfinite(scores).all(dim=1)
+
+
+def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor) -> AttackResult:
+    """What the attempt achieved on the user's model; `clean` are the scores before it."""
+    images, given = problem.images, attempt.adversarial.detach().to(problem.images)
+    finite = torch.isfinite(given).flatten(1).all(dim=1)
+    given = torch.where(finite.view(-1, *[1] * (images.ndim - 1)), given, images)
+    scores = output_tensor(problem.model(given))
+    success = _is_success(scores, problem.labels, problem.targets)
+    success &= problem.threat.contains(given, images)
+    # An image that was wrong before and is right after the attack is still wrong as it was.
+    unmade = already & ~success
+    adversarial = torch.where(unmade.view(-1, *[1] * (images.ndim - 1)), images, given)
+    return AttackResult(
+        adversarial=adversarial,
+        success=success | unmade,
+        predictions=torch.where(unmade, clean.argmax(dim=1), scores.argmax(dim=1)),
+        linf=Linf.size(adversarial, images),
+        l2=L2.size(adversarial, images),
+        forwards=attempt.forwards,
+        backwards=attempt.backwards,
+        loss_curve=attempt.loss_curve,
+        zero_gradients=attempt.zero_gradients,
+        nan_gradients=attempt.nan_gradients,
+    )
+
+
+def _warn_of_gradients(result: AttackResult) -> None:
+    count = len(result.success)
+    zero = int((result.zero_gradients & ~result.success).sum())
+    if zero:
+        warn(
+            "zero-gradients",
+            f"the gradient was exactly zero at {zero} of {count} images that withstood the attack: "
+            "it had no direction to go in, so this is no sign of robustness. Attack the margin or "
+            "dlr of the logits instead of a saturated loss, start at random, or use an attack "
+            "without gradients (nattack, noise)",
+        )
+    nan = int(result.nan_gradients.sum())
+    if nan:
+        warn(
+            "nan-gradients",
+            f"the gradient was NaN or infinite at {nan} of {count} images, and those values "
+            "counted as zero; look for a division, a root or a logarithm of zero in the model",
+        )

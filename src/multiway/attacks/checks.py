@@ -1,0 +1,168 @@
+"""What is checked before an attack, and the warnings that a user sees."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import torch
+from torch import Tensor, nn
+
+from multiway.codebook import check_labels
+from multiway.errors import MultiwayError
+from multiway.outputs import output_tensor
+from multiway.threat import Threat
+
+__all__ = [
+    "AttackWarning",
+    "check_images",
+    "check_labels_and_targets",
+    "check_placement",
+    "check_scores",
+    "warn",
+    "warn_if_random",
+]
+
+# Images of a batch that are passed through the model twice to see whether it repeats itself.
+REPEATED = 8
+
+
+class AttackWarning(UserWarning):
+    """Something that makes an attack's figures less than they seem.
+
+    Attributes:
+        kind: `random-model`, `probabilities`, `zero-gradients` or `nan-gradients`.
+    """
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+def warn(kind: str, text: str) -> None:
+    """Show `text` to the user as an `AttackWarning`."""
+    # The stack: warn, the check, Attack.__call__, and then the user's line.
+    warnings.warn(AttackWarning(kind, text), stacklevel=4)
+
+
+def check_images(images: Tensor, threat: Threat) -> None:
+    """Refuse images that are not float [N, ...] inside the bounds, or not one for each eps."""
+    if not isinstance(images, Tensor) or not images.is_floating_point():
+        kind = images.dtype if isinstance(images, Tensor) else type(images).__name__
+        raise MultiwayError(
+            f"images are {kind}; they must be a float tensor [N, ...] (images.float() / 255 "
+            "for bytes)"
+        )
+    if images.ndim < 2 or images.numel() == 0:
+        raise MultiwayError(
+            f"images have shape {list(images.shape)}; a batch is [N, ...] with at least one "
+            "image (images.unsqueeze(0) makes a batch of one image)"
+        )
+    if not bool(torch.isfinite(images).all()):
+        raise MultiwayError("images hold NaN or infinite values; clean them before attacking")
+    low, high = threat.bounds
+    smallest, largest = float(images.min()), float(images.max())
+    if smallest < low or largest > high:
+        bytes_given = smallest >= 0 and largest <= 255 and (low, high) == (0.0, 1.0)
+        advice = (
+            "they look like bytes: divide them by 255"
+            if bytes_given
+            else "they look normalised: undo that and normalise inside the model, or name their "
+            f"range: bounds=({math.floor(smallest)}, {math.ceil(largest)})"
+        )
+        raise MultiwayError(
+            f"images run from {smallest:g} to {largest:g}, outside the bounds [{low:g}, "
+            f"{high:g}]; {advice}"
+        )
+    if isinstance(threat.eps, Tensor) and len(threat.eps) != len(images):
+        raise MultiwayError(
+            f"eps is given for {len(threat.eps)} images, but there are {len(images)}"
+        )
+
+
+def check_labels_and_targets(
+    images: Tensor, labels: Tensor | None, targets: Tensor | None, classes: int
+) -> None:
+    """Refuse labels or targets that cannot belong to `images` [N, ...] and K classes."""
+    if labels is None:
+        raise MultiwayError(
+            "labels are missing: an attack needs the true class of each image, int64 [N]"
+        )
+    for name, given in (("labels", labels), ("targets", targets)):
+        if given is None:
+            continue
+        if not isinstance(given, Tensor):
+            raise MultiwayError(f"{name} are {type(given).__name__}; they must be a tensor [N]")
+        try:
+            check_labels(given, classes)
+        except MultiwayError as error:
+            raise MultiwayError(str(error).replace("labels", name)) from None
+        if len(given) != len(images):
+            raise MultiwayError(f"there are {len(images)} images and {len(given)} {name}")
+        if given.device != images.device:
+            raise MultiwayError(
+                f"{name} are on {given.device} and images on {images.device}; move them together"
+            )
+    if targets is not None and bool((targets == labels).any()):
+        count = int((targets == labels).sum())
+        raise MultiwayError(
+            f"{count} of {len(images)} targets equal the label; a targeted attack needs another "
+            "class than the true one"
+        )
+
+
+def check_placement(model: nn.Module, images: Tensor) -> None:
+    """Refuse images on another device or of another type than the model's weights."""
+    for weight in model.parameters():
+        if not weight.is_floating_point():
+            continue
+        if weight.device != images.device:
+            raise MultiwayError(
+                f"images are on {images.device} and the model on {weight.device}; move one of "
+                f"them: images.to('{weight.device}')"
+            )
+        if weight.dtype != images.dtype:
+            raise MultiwayError(
+                f"images are {images.dtype} and the model's weights {weight.dtype}; convert one of "
+                f"them: images.to({weight.dtype})"
+            )
+        return
+
+
+def check_scores(scores: Tensor) -> None:
+    """Refuse scores [N, K] of clean images that no attack can work with; warn of probabilities."""
+    classes = scores.shape[1]
+    if classes < 2:
+        raise MultiwayError(
+            "the model has one output, so there is no other class to be mistaken for; give it two: "
+            "torch.cat([-logit, logit], dim=1)"
+        )
+    broken = int((~torch.isfinite(scores).all(dim=1)).sum())
+    if broken:
+        raise MultiwayError(
+            f"the model returns NaN or infinite scores for {broken} of {len(scores)} unattacked "
+            "images; mend the model or its weights first"
+        )
+    sums = scores.sum(dim=1)
+    if float(scores.min()) >= 0 and float((sums - 1).abs().max()) < 1e-3:
+        warn(
+            "probabilities",
+            "the model seems to return probabilities (they sum to one), not logits: the gradients "
+            "of a saturated softmax vanish and the attack looks weaker than it is; return the "
+            "values before the softmax",
+        )
+
+
+@torch.no_grad()
+def warn_if_random(model: nn.Module, images: Tensor, scores: Tensor) -> None:
+    """Warn if a second pass does not repeat `scores` [N, K], which `model` gave `images`."""
+    again = output_tensor(model(images[:REPEATED]))
+    first = scores[:REPEATED]
+    # A smaller batch may round differently; dropout and noise differ by far more than this.
+    if not torch.allclose(again, first, rtol=1e-3, atol=1e-3 * float(first.abs().max())):
+        warn(
+            "random-model",
+            "the model is not deterministic in eval mode: the same images got different scores. "
+            "Success is measured on one draw of its randomness; average the gradient over several "
+            "(expectation over transformation) or remove the randomness before trusting a figure",
+        )

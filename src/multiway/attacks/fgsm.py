@@ -1,0 +1,53 @@
+"""FGSM: one step of steepest ascent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from multiway.attacks.base import Attack, Problem
+from multiway.attacks.result import Attempt
+
+__all__ = ["FGSM"]
+
+
+@dataclass(frozen=True)
+class FGSM(Attack):
+    """The fast gradient sign method: one step as long as the threat model allows, from the image.
+
+    x + eps * sign(gradient) for `Linf`; along the gradient itself, eps long, for `L2`. Exact on a
+    linear model. The paper attacks the model's own training loss with it.
+
+    Example:
+        >>> import torch
+        >>> from multiway import EncodedClassifier, Encoding
+        >>> from multiway.backbones import build_backbone
+        >>> from multiway.threat import Linf
+        >>> model = EncodedClassifier(build_backbone("wong", 2000), Encoding.make("ro", 10))
+        >>> images, labels = torch.rand(4, 1, 28, 28), torch.tensor([1, 2, 3, 4])
+        >>> result = FGSM(Linf(0.1), early_stop=False)(model, images, labels)
+        >>> bool(result.linf.max() < 0.1001), result.backwards.tolist()
+        (True, [1, 1, 1, 1])
+
+    References:
+        Goodfellow et al., Explaining and harnessing adversarial examples, ICLR 2015.
+    """
+
+    objective: str = "own"
+    kappa: float | None = None
+
+    def run(self, problem: Problem) -> Attempt:
+        """One forward and one backward pass."""
+        threat, images = problem.threat, problem.images
+        goal = problem.goal(self.objective, self.kappa)
+        ascent = goal.ascend(images, problem.labels, problem.targets)
+        stepped = threat.step(images, ascent.gradient, threat.reach(images))
+        attempt = Attempt.blank(images)
+        return replace(
+            attempt,
+            adversarial=threat.project(stepped, images),
+            forwards=attempt.forwards + 1,
+            backwards=attempt.backwards + 1,
+            loss_curve=ascent.value.double().mean().cpu()[None],
+            zero_gradients=ascent.zero,
+            nan_gradients=ascent.nan,
+        )

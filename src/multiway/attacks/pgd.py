@@ -1,0 +1,206 @@
+"""PGD: many small steps of steepest ascent, each brought back into the ball."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from multiway.attacks.base import Attack, Problem
+from multiway.attacks.result import Attempt
+from multiway.errors import MultiwayError
+from multiway.objectives import Ascent, Goal
+from multiway.threat import Linf, Threat, make_streams
+
+__all__ = ["PGD", "check_count"]
+
+
+@dataclass(frozen=True)
+class PGD(Attack):
+    """Projected gradient ascent from a random point of the ball.
+
+    The best iterate is kept: one that is misclassified before one that is not, then the one with
+    the largest objective. Images that are broken leave the batch, so that an undefended network
+    is done after a few steps; restarts are for those that still stand.
+
+    Args:
+        threat: what may be done to an image.
+        steps: gradient steps in a run.
+        step_size: length of a step in the threat model's norm.
+        restarts: runs; each starts at another random point.
+        random_start: whether the first run starts at random too, not at the image.
+        momentum: share of the past direction in each step (0 for none).
+        objective: what is ascended: own, ce, margin or dlr.
+        kappa: lead that `margin` aims at, in the units of Eq. 5. An image that has reached it
+            has nothing left to gain and leaves the batch.
+        early_stop: see `Attack`.
+
+    Example:
+        >>> from multiway.threat import Linf
+        >>> PGD(Linf(0.3), steps=100, step_size=0.01, restarts=5).objective
+        'margin'
+
+    References:
+        Madry et al., Towards deep learning models resistant to adversarial attacks, ICLR 2018.
+    """
+
+    steps: int = 40
+    step_size: float = 0.01
+    restarts: int = 1
+    random_start: bool = True
+    momentum: float = 0.0
+    objective: str = "margin"
+    kappa: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        check_count("restarts", self.restarts)
+        _check_step_size(self.step_size, self.threat)
+        if not (math.isfinite(self.momentum) and self.momentum >= 0):
+            raise MultiwayError(f"momentum is 0 or more (1 keeps it all), not {self.momentum}")
+        if self.restarts > 1 and not self.random_start:
+            raise MultiwayError(
+                f"{self.restarts} restarts from the image itself are {self.restarts} times the "
+                "same run; use random_start=True"
+            )
+
+    @classmethod
+    def paper_1k(cls, threat: Threat, objective: str = "margin") -> PGD:
+        """The paper's attack of 1,000 steps; it does not state the step (see `paper_step`)."""
+        return cls(threat, steps=1000, step_size=paper_step(threat), objective=objective)
+
+    @classmethod
+    def paper_5k(cls, threat: Threat, objective: str = "margin") -> PGD:
+        """The paper's strongest: 5,000 steps, 50 restarts; the step size is ours."""
+        return replace(cls.paper_1k(threat, objective), steps=5000, restarts=50)
+
+    def run(self, problem: Problem) -> Attempt:
+        """`restarts` climbs on what still stands; memory does not grow with the steps."""
+        goal = problem.goal(self.objective, self.kappa)
+        best = _Best(problem.images)
+        standing = torch.arange(len(problem.images), device=problem.images.device)
+        curve: list[float] = []
+        for restart in range(self.restarts):
+            values = self._climb(problem, goal, standing, restart, best)
+            curve = curve or values
+            standing = (~best.done).nonzero().squeeze(1)
+            if len(standing) == 0:
+                break
+        return replace(best.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
+
+    def _climb(
+        self, problem: Problem, goal: Goal, chosen: Tensor, restart: int, best: _Best
+    ) -> list[float]:
+        """One run on the images `chosen`; returns their mean objective at each step.
+
+        An image that has left the batch counts with its last value.
+        """
+        left = problem.take(chosen)
+        points = left.images
+        if self.random_start:
+            points = left.threat.sample(points, make_streams(points, problem.seed, "pgd", restart))
+        velocity = torch.zeros_like(points) if self.momentum else None
+        places = torch.arange(len(chosen), device=chosen.device)
+        values = torch.zeros(len(chosen), dtype=torch.float64, device=chosen.device)
+        curve = []
+        for step in range(self.steps + 1):
+            last = step == self.steps
+            ascent = _look(goal, left, points) if last else _climb_from(goal, left, points)
+            broken = left.broken(ascent.scores)
+            best.keep(chosen, points, ascent, broken, climbed=not last)
+            values[places] = ascent.value.double()
+            curve.append(float(values.mean()))
+            direction = ascent.gradient
+            done = self._is_done(ascent.value, broken)
+            if bool(done.any()):
+                best.done[chosen[done]] = True
+                stay = ~done
+                left, chosen, places = left.take(stay), chosen[stay], places[stay]
+                points, direction = points[stay], direction[stay]
+                velocity = None if velocity is None else velocity[stay]
+            if last or len(chosen) == 0:
+                break
+            if velocity is not None:
+                velocity = self.momentum * velocity + _at_mean_one(direction)
+                direction = velocity
+            points = left.threat.step(points, direction, self.step_size)
+            points = left.threat.project(points, left.images)
+        return curve
+
+    def _is_done(self, value: Tensor, broken: Tensor) -> Tensor:
+        """Which images need no further step, [N]."""
+        if self.early_stop:
+            return broken
+        if self.kappa is not None:
+            return value >= self.kappa
+        return torch.zeros_like(broken)
+
+
+class _Best:
+    """The best point seen of each image, and what was spent on it."""
+
+    def __init__(self, images: Tensor) -> None:
+        self.attempt = Attempt.blank(images)
+        self.value = torch.full_like(images.flatten(1)[:, 0], -math.inf)
+        self.broken = torch.zeros_like(self.attempt.zero_gradients)
+        self.done = torch.zeros_like(self.broken)
+
+    def keep(
+        self, chosen: Tensor, points: Tensor, ascent: Ascent, broken: Tensor, climbed: bool
+    ) -> None:
+        """Take in what was seen at `points`, which belong to the images `chosen`."""
+        before = self.broken[chosen]
+        better = (broken & ~before) | ((broken == before) & (ascent.value > self.value[chosen]))
+        index = chosen[better]
+        self.attempt.adversarial[index] = points[better]
+        self.value[index] = ascent.value[better]
+        self.broken[index] = broken[better]
+        self.attempt.forwards[chosen] += 1
+        self.attempt.backwards[chosen] += int(climbed)
+        self.attempt.zero_gradients[chosen] |= ascent.zero
+        self.attempt.nan_gradients[chosen] |= ascent.nan
+
+
+def paper_step(threat: Threat) -> float:
+    """eps / 30: the .01 that Madry et al. take at eps .3. The paper leaves its step size open."""
+    low, high = threat.bounds
+    return min(float(torch.as_tensor(threat.eps).min()), high - low) / 30
+
+
+def check_count(name: str, value: int) -> None:
+    """Refuse a number of steps, restarts or draws that is not a positive integer."""
+    if not isinstance(value, int) or value < 1:
+        raise MultiwayError(f"{name} is a whole number, 1 or more, not {value!r}")
+
+
+def _check_step_size(size: float, threat: Threat) -> None:
+    if not (math.isfinite(size) and size > 0):
+        raise MultiwayError(
+            f"step_size is how far one step goes; it must be above 0, not {size} (0.01 on MNIST, "
+            "2/255 on CIFAR)"
+        )
+    low, high = threat.bounds
+    if isinstance(threat, Linf) and size >= high - low:
+        raise MultiwayError(
+            f"step_size {size:g} crosses the whole range [{low:g}, {high:g}]; surely {size:g}/255 "
+            f"was meant: write {size:g}/255"
+        )
+
+
+def _climb_from(goal: Goal, problem: Problem, points: Tensor) -> Ascent:
+    return goal.ascend(points, problem.labels, problem.targets)
+
+
+def _look(goal: Goal, problem: Problem, points: Tensor) -> Ascent:
+    """The last point is only looked at: no step will leave from it."""
+    value, scores = goal.value(points, problem.labels, problem.targets)
+    nowhere = torch.zeros_like(value, dtype=torch.bool)
+    return Ascent(value, scores, torch.zeros_like(points), nowhere, nowhere)
+
+
+def _at_mean_one(gradient: Tensor) -> Tensor:
+    """Each image's gradient scaled to a mean absolute value of one; zero stays zero."""
+    mean = gradient.flatten(1).abs().mean(dim=1).view(-1, *[1] * (gradient.ndim - 1))
+    return gradient / torch.where(mean > 0, mean, 1)

@@ -1,0 +1,107 @@
+"""What an attack hands over: the images, and evidence of how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from multiway.statistics import Interval, proportion
+
+__all__ = ["AttackResult", "Attempt"]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What `Attack.run` returns for the N images it was given.
+
+    Attributes:
+        adversarial: its best try for each image, [N, ...].
+        forwards: forward passes spent on each image, [N].
+        backwards: backward passes spent on each image, [N].
+        loss_curve: mean objective at each step, [steps]; empty for attacks without one.
+        zero_gradients: who met a gradient of zero with something left to gain, [N].
+        nan_gradients: who met a gradient that was not finite, [N].
+    """
+
+    adversarial: Tensor
+    forwards: Tensor
+    backwards: Tensor
+    loss_curve: Tensor
+    zero_gradients: Tensor
+    nan_gradients: Tensor
+
+    @classmethod
+    def blank(cls, images: Tensor) -> Attempt:
+        """Nothing done yet: the images themselves, no passes; the tensors may be written to."""
+        count = len(images)
+        return cls(
+            adversarial=images.clone(),
+            forwards=torch.zeros(count, dtype=torch.int64, device=images.device),
+            backwards=torch.zeros(count, dtype=torch.int64, device=images.device),
+            loss_curve=torch.zeros(0, dtype=torch.float64),
+            zero_gradients=torch.zeros(count, dtype=torch.bool, device=images.device),
+            nan_gradients=torch.zeros(count, dtype=torch.bool, device=images.device),
+        )
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """The outcome of an attack on N images, measured by the framework and not by the attack.
+
+    Attributes:
+        adversarial: [N, ...]; where the attack failed, its best try.
+        success: [N]; the model in eval mode decides wrongly (targeted: for the target) on an
+            image that is finite and inside the threat model. An image that it gets wrong without
+            an attack is a success.
+        predictions: the model's decisions on `adversarial`, [N].
+        linf: the largest change of a pixel, [N].
+        l2: the Euclidean norm of the change, [N].
+        forwards: forward passes that the attack spent on each image, [N].
+        backwards: backward passes, [N].
+        loss_curve: mean objective at each step of the first run, [steps].
+        zero_gradients: images at which a gradient was zero with something left to gain, [N].
+        nan_gradients: images at which a gradient was not finite, [N].
+    """
+
+    adversarial: Tensor
+    success: Tensor
+    predictions: Tensor
+    linf: Tensor
+    l2: Tensor
+    forwards: Tensor
+    backwards: Tensor
+    loss_curve: Tensor
+    zero_gradients: Tensor
+    nan_gradients: Tensor
+
+    @property
+    def accuracy(self) -> Interval:
+        """The share of images that withstood the attack, with its 95 % interval."""
+        return proportion(int((~self.success).sum()), len(self.success))
+
+    @classmethod
+    def join(cls, parts: Sequence[AttackResult]) -> AttackResult:
+        """The results of several batches as one; loss curves are averaged over all images."""
+        joined = {
+            field.name: torch.cat([getattr(part, field.name) for part in parts])
+            for field in fields(cls)
+            if field.name != "loss_curve"
+        }
+        return cls(loss_curve=_mean_curve(parts), **joined)
+
+
+def _mean_curve(parts: Sequence[AttackResult]) -> Tensor:
+    """A batch whose attack ended early keeps its last value in the mean."""
+    drawn = [part for part in parts if len(part.loss_curve)]
+    if not drawn:
+        return torch.zeros(0, dtype=torch.float64)
+    steps = max(len(part.loss_curve) for part in drawn)
+    total = torch.zeros(steps, dtype=torch.float64)
+    for part in drawn:
+        curve = part.loss_curve
+        rest = curve[-1].expand(steps - len(curve))
+        total += len(part.success) * torch.cat([curve, rest])
+    return total / sum(len(part.success) for part in drawn)

@@ -1,0 +1,37 @@
+"""The command line: `multiway COMMAND`."""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line on stderr and exit status 2."""
+    import click
+
+    from multiway.cli.app import app
+    from multiway.errors import MultiwayError
+
+    try:
+        # Not standalone: usage errors come here too, and look like all others.
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except MultiwayError as error:
+        status = _fail(str(error))
+    except click.ClickException as error:
+        status = _fail(error.format_message())
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("stopped; a training goes on with the same command and --resume\n")
+        status = 130
+    except BrokenPipeError:
+        # The reader (head, less) has gone; nothing is left to say to it.
+        sys.stderr.close()
+        status = 1
+    sys.exit(status)
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+    return 2

@@ -1,0 +1,46 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from multiway import __version__
+from multiway.cli import data, demo, evaluate, train
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Output encodings for classifiers: train on them, attack them, tell what they bought.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"multiway {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Say the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Output encodings for classifiers: train on them, attack them, tell what they bought."""
+
+
+app.command("demo", epilog="Example: multiway demo --out multiway-demo")(demo.demo)
+app.add_typer(data.app, name="data", help="List, download and check data sets.")
+app.command(
+    "train",
+    epilog="Example: multiway train --data mnist --backbone a --encoding ro --out runs/a-ro",
+)(train.train)
+app.command(
+    "evaluate", epilog="Example: multiway evaluate runs/a-ro --attack fgsm --eps 0.2 --limit 1000"
+)(evaluate.evaluate)

@@ -1,0 +1,100 @@
+"""What the command line prints: results on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["TrainingProgress", "bar", "print_json", "print_table", "say"]
+
+
+def say(text: str) -> None:
+    """A line for the person at the terminal; stdout is kept for results."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
+    """A table on stdout; as wide as it needs to be where nobody's terminal limits it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        table.add_column(column, justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*row)
+    width = None if sys.stdout.isatty() else 160
+    Console(width=width).print(table)
+
+
+@contextmanager
+def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr with the time left; yields a function that moves it on by n."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+class TrainingProgress:
+    """A bar with loss, accuracy and time left on a terminal; a line an epoch elsewhere."""
+
+    def __init__(self, label: str) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._label = label
+        self._live = sys.stderr.isatty()
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("loss {task.fields[loss]:.4g}  accuracy {task.fields[accuracy]:.1%}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            disable=not self._live,
+        )
+        self._task = self._bar.add_task(label, total=None, loss=float("nan"), accuracy=0.0)
+
+    @contextmanager
+    def shown(self) -> Iterator[TrainingProgress]:
+        """The bar stands while the block runs."""
+        with self._bar:
+            yield self
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        """See `multiway.training.Observer`."""
+        self._bar.update(self._task, completed=step, total=total, loss=loss, accuracy=accuracy)
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """See `multiway.training.Observer`."""
+        text = (
+            f"{self._label}: epoch {metrics['epoch']}  loss {metrics['loss']:.4g}  "
+            f"accuracy {metrics['accuracy']:.2%}  {metrics['seconds']:.0f} s"
+        )
+        if "validation" in metrics:
+            text += f"  validation {metrics['validation']['value']:.2%}"
+        if self._live:
+            self._bar.console.print(text)
+        else:
+            say(text)

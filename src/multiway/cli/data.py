@@ -1,0 +1,131 @@
+"""`multiway data`: what is here, fetch it, check it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, help="List, download and check data sets.")
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where the files are. Default: $MULTIWAY_DATA, else a per-user cache."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+
+_COLOURS = {
+    "present": "green",
+    "ok": "green",
+    "plausible": "green",
+    "partial": "yellow",
+    "subset": "yellow",
+    "altered": "red",
+    "missing": "dim",
+}
+
+
+@app.command("list")
+def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """Show which data sets are here.
+
+    Example: multiway data list
+    """
+    from multiway.data import data_directory, status
+
+    rows = status(data_dir)
+    directory = data_directory(data_dir)
+    if as_json:
+        _print_json({"data_dir": str(directory), "datasets": [asdict(row) for row in rows]})
+        return
+    _print_table(
+        f"data directory: {directory}",
+        ("name", "state", "train", "test", "about", "where"),
+        [
+            (row.name, row.state, _count(row.train), _count(row.test), row.about, row.where)
+            for row in rows
+        ],
+    )
+    typer.echo("Your own data: folder:DIR (a folder of images a class) or npz:FILE.")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A name that `multiway data list` shows.")],
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Download a data set from its publisher, resuming and checking it.
+
+    Example: multiway data fetch mnist
+    """
+    from multiway.data import data_directory
+    from multiway.data import fetch as fetch_files
+
+    paths = [str(path) for path in fetch_files(name, data_dir)]
+    if as_json:
+        _print_json({"name": name, "data_dir": str(data_directory(data_dir)), "files": paths})
+        return
+    typer.echo(f"{name} is here:")
+    for path in paths:
+        typer.echo(f"  {path}")
+
+
+@app.command()
+def verify(
+    name: Annotated[str | None, typer.Argument(help="One data set; default: all here.")] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare files with their published checksums; exit with 1 if one is altered.
+
+    Example: multiway data verify cifar10
+    """
+    from multiway.data import data_directory
+    from multiway.data import verify as verify_files
+
+    rows = verify_files(name, data_dir)
+    directory = data_directory(data_dir)
+    altered = any(row.state == "altered" for row in rows)
+    if as_json:
+        files = [asdict(row) for row in rows]
+        _print_json({"data_dir": str(directory), "altered": altered, "files": files})
+    elif rows:
+        _print_table(
+            f"data directory: {directory}",
+            ("data set", "state", "file", "detail"),
+            [(row.dataset, row.state, row.file, row.detail) for row in rows],
+        )
+    else:
+        typer.echo(f"No data set is in {directory}: run `multiway data fetch NAME`.")
+    if altered:
+        raise typer.Exit(1)
+
+
+def _count(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"
+
+
+def _print_json(document: dict[str, object]) -> None:
+    typer.echo(json.dumps(document, indent=2))
+
+
+def _print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    """A table whose second column is a state, shown in its colour."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left")
+    for column in columns:
+        # Names and paths are for copying: they wrap whole rather than lose their end.
+        table.add_column(column, overflow="fold")
+    for name, state, *rest in rows:
+        # Text, because a path may hold what rich would take for markup.
+        table.add_row(Text(name), Text(state, _COLOURS[state]), *map(Text, rest))
+    Console().print(table)

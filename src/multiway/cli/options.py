@@ -1,0 +1,86 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from multiway.errors import MultiwayError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = [
+    "DataDir",
+    "Device",
+    "ImageSize",
+    "Json",
+    "Limit",
+    "Number",
+    "Seed",
+    "choose_device",
+    "parse_number",
+]
+
+
+def parse_number(text: str | float) -> float:
+    """A decimal or a fraction, as in `0.3` or `8/255`.
+
+    Example:
+        >>> round(parse_number("8/255"), 6)
+        0.031373
+    """
+    try:
+        value = float(Fraction(str(text).replace(" ", "")))
+    except (ValueError, ZeroDivisionError, OverflowError):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+    if math.isnan(value):
+        raise typer.BadParameter(f"'{text}' is not a number; write 0.3 or 8/255")
+    return value
+
+
+def choose_device(name: str) -> torch.device:
+    """The device called `auto`, `cpu`, `cuda` or `cuda:1`."""
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise MultiwayError(f"unknown device '{name}': allowed: auto, cpu, cuda") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise MultiwayError("--device cuda: torch finds no CUDA GPU here; take --device cpu")
+    return device
+
+
+# A real number in an option: `Annotated[float, Number("--eps", help=...)]`.
+def Number(*names: str, help: str) -> typer.models.OptionInfo:  # noqa: N802
+    """An option that takes a decimal or a fraction."""
+    option: typer.models.OptionInfo = typer.Option(
+        *names, help=help, parser=parse_number, metavar="NUMBER"
+    )
+    return option
+
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Where the data lies. [default: $MULTIWAY_DATA, or a cache]"),
+]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+ImageSize = Annotated[
+    int | None,
+    typer.Option("--image-size", help="Resize the images of a folder to this side.", min=1),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+Limit = Annotated[
+    int | None, typer.Option("--limit", help="Only the first N images of the test set.", min=1)
+]
+Seed = Annotated[int, typer.Option("--seed", help="Of weights, order and attacks.", min=0)]

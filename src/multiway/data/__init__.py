@@ -1,0 +1,31 @@
+"""Images to train on and to attack: published sets, the embedded one, and the user's own."""
+
+from multiway.data.augment import flip, pad_crop
+from multiway.data.catalog import CORRUPTIONS, DATASETS, Dataset, data_directory
+from multiway.data.checks import check_images, check_labels
+from multiway.data.download import fetch
+from multiway.data.images import ImageSet, batches, to_float
+from multiway.data.inventory import FileCheck, Presence, status, verify
+from multiway.data.loading import load
+from multiway.data.splits import stratified_split
+
+__all__ = [
+    "CORRUPTIONS",
+    "DATASETS",
+    "Dataset",
+    "FileCheck",
+    "ImageSet",
+    "Presence",
+    "batches",
+    "check_images",
+    "check_labels",
+    "data_directory",
+    "fetch",
+    "flip",
+    "load",
+    "pad_crop",
+    "status",
+    "stratified_split",
+    "to_float",
+    "verify",
+]

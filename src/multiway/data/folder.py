@@ -1,0 +1,179 @@
+"""A user's own pictures: a folder of image files for each class."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from multiway.data.images import ImageSet
+from multiway.data.splits import by_turns, stratified_split
+from multiway.errors import MultiwayError
+
+__all__ = ["load_folder"]
+
+_TEST_FRACTION = 0.2
+_SEED = 0
+_GREY_MODES = ("1", "L", "LA", "La")
+_DEEP_MODES = ("I", "F")
+
+# What Pillow raises for files that are cut short, altered, or decompress to an absurd size.
+_UNREADABLE = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    struct.error,
+    Image.DecompressionBombError,
+)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Image files and their class numbers, split in two."""
+
+    classes: tuple[str, ...]
+    train: list[tuple[Path, int]]
+    test: list[tuple[Path, int]]
+
+    def of(self, split: str) -> list[tuple[Path, int]]:
+        return self.train if split == "train" else self.test
+
+
+def load_folder(folder: Path, name: str, split: str, image_size: int | None = None) -> ImageSet:
+    """The `split` of the pictures below `folder`.
+
+    Either `folder/train/CLASS/*` and `folder/test/CLASS/*`, or `folder/CLASS/*`, of which a fixed
+    fifth of each class becomes the test set. Classes are numbered in the order of their names, and
+    images come from the classes by turns. A set of greyscale files has one channel; a single file
+    stored in colour makes the whole set RGB. Alpha is dropped.
+
+    Args:
+        folder: where the pictures are.
+        name: what the set shall be called.
+        split: `train` or `test`.
+        image_size: resize every picture to this many pixels each way; needed when sizes differ.
+    """
+    if image_size is not None and image_size < 1:
+        raise MultiwayError(f"an image size of {image_size} is impossible: give 1 or more")
+    files = _find(folder)
+    # Both splits decide, so that they end up with the same channels and size.
+    headers = [_header(path) for path, _ in (*files.train, *files.test)]
+    mode = "L" if all(mode in _GREY_MODES for mode, _ in headers) else "RGB"
+    sizes = {size for _, size in headers}
+    if len(sizes) > 1 and image_size is None:
+        some = ", ".join(f"{width} x {height}" for width, height in sorted(sizes)[:3])
+        raise MultiwayError(
+            f"{folder}: the images differ in size ({some}{', ...' if len(sizes) > 3 else ''}); "
+            "pass --image-size N (image_size=N in Python) to resize them all to N x N"
+        )
+    side = None if image_size is None else (image_size, image_size)
+    chosen = files.of(split)
+    images = torch.from_numpy(np.stack([_decode(path, mode, side) for path, _ in chosen]))
+    labels = torch.tensor([label for _, label in chosen])
+    order = by_turns(labels)
+    planes = images if images.ndim == 4 else images[..., None]
+    return ImageSet(
+        name,
+        split,
+        planes[order].permute(0, 3, 1, 2).contiguous(),
+        labels[order],
+        files.classes,
+    )
+
+
+def _find(folder: Path) -> _Files:
+    if not folder.is_dir():
+        raise MultiwayError(
+            f"{folder} is not a folder: folder:DIR needs a folder of images a class"
+        )
+    parts = [(folder / split).is_dir() for split in ("train", "test")]
+    if any(parts) and not all(parts):
+        there, absent = ("train", "test") if parts[0] else ("test", "train")
+        raise MultiwayError(
+            f"{folder} has {there}/ but no {absent}/: give both, or class folders alone, "
+            "of which a fifth will be the test set"
+        )
+    if all(parts):
+        train, test = _by_class(folder / "train"), _by_class(folder / "test")
+        if unknown := [name for name in test if name not in train]:
+            raise MultiwayError(
+                f"{folder}: the class '{unknown[0]}' is in test/ but not in train/; "
+                "nothing could learn it"
+            )
+        return _Files(tuple(train), _numbered(train, list(train)), _numbered(test, list(train)))
+    everything = _by_class(folder)
+    found = _numbered(everything, list(everything))
+    labels = torch.tensor([label for _, label in found])
+    rest, held_out = stratified_split(labels, _TEST_FRACTION, _SEED)
+    if len(held_out) == 0:
+        raise MultiwayError(f"{folder}: {len(found)} images are too few to hold out a fifth")
+    return _Files(tuple(everything), [found[i] for i in rest], [found[i] for i in held_out])
+
+
+def _by_class(folder: Path) -> dict[str, list[Path]]:
+    classes: dict[str, list[Path]] = {}
+    for entry in _visible(folder):
+        if not entry.is_dir():
+            raise MultiwayError(
+                f"{entry} lies beside the class folders: move it into one of them, or away"
+            )
+        files = _visible(entry)
+        if not files:
+            raise MultiwayError(f"{entry} is empty: every class folder needs images")
+        if nested := [path for path in files if path.is_dir()]:
+            raise MultiwayError(
+                f"{nested[0]} is a folder inside a class folder; only images may be"
+            )
+        classes[entry.name] = files
+    if len(classes) < 2:
+        found = f"only one class folder, {next(iter(classes))}" if classes else "no class folders"
+        raise MultiwayError(f"{folder} has {found}; a classifier needs two or more")
+    return classes
+
+
+def _visible(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def _numbered(by_class: dict[str, list[Path]], classes: Sequence[str]) -> list[tuple[Path, int]]:
+    return [(path, classes.index(name)) for name, paths in by_class.items() for path in paths]
+
+
+def _header(path: Path) -> tuple[str, tuple[int, int]]:
+    """Mode and (width, height), without decoding the pixels."""
+    try:
+        with Image.open(path) as image:
+            mode, size = image.mode, image.size
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
+    if mode.startswith(_DEEP_MODES):
+        raise MultiwayError(
+            f"{path} has more than 8 bits a channel (Pillow's mode {mode}): save it with 8"
+        )
+    return mode, size
+
+
+def _decode(path: Path, mode: str, side: tuple[int, int] | None) -> NDArray[np.uint8]:
+    """Pixels, [H, W] in mode L or [H, W, 3] in mode RGB."""
+    try:
+        with Image.open(path) as image:
+            converted = image.convert(mode)
+    except _UNREADABLE as error:
+        raise _unreadable(path, error) from error
+    if side is not None and converted.size != side:
+        converted = converted.resize(side, Image.Resampling.BILINEAR)
+    return np.asarray(converted)
+
+
+def _unreadable(path: Path, error: BaseException) -> MultiwayError:
+    return MultiwayError(
+        f"{path} cannot be read as an image ({error}): it is cut short, damaged, or of another "
+        "kind; repair it, move it away, or hide it with a leading dot"
+    )

@@ -1,0 +1,83 @@
+"""From a data set's name to its images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from multiway.data import cifar_c, mnist5k
+from multiway.data.catalog import DATASETS, data_directory
+from multiway.data.folder import load_folder
+from multiway.data.images import ImageSet
+from multiway.data.npz import load_npz
+from multiway.data.readers import READ
+from multiway.data.reading import Labelled, missing
+from multiway.errors import MultiwayError, choose
+
+__all__ = ["load"]
+
+
+def load(
+    name: str,
+    split: str,
+    data_dir: Path | None = None,
+    image_size: int | None = None,
+) -> ImageSet:
+    """The `train` or `test` split of a data set.
+
+    Args:
+        name: `mnist5k`, `mnist`, `cifar10`, `cifar100`, `svhn`, `cifar10-c/CORRUPTION/SEVERITY`,
+            `folder:DIR` or `npz:FILE`.
+        split: `train` or `test`.
+        data_dir: where the files are; see `data_directory`.
+        image_size: for `folder:DIR`, the side to resize to; elsewhere it must be the side the
+            images have.
+
+    Example:
+        >>> load("mnits", "test")
+        Traceback (most recent call last):
+        ...
+        multiway.errors.MultiwayError: unknown data set 'mnits': did you mean 'mnist'? ...
+    """
+    choose("split", split, ("train", "test"))
+    kind, _, place = name.partition(":")
+    if kind == "folder" and place:
+        return load_folder(Path(place).expanduser(), name, split, image_size)
+    if kind == "npz" and place:
+        data = load_npz(Path(place).expanduser(), name, split)
+    else:
+        data = _load_published(name, split, data_dir)
+    if image_size is not None and data.size != (image_size, image_size):
+        height, width = data.size
+        raise MultiwayError(
+            f"{name} has images of {height} x {width} pixels: --image-size {image_size} resizes "
+            "only folder:DIR"
+        )
+    return data
+
+
+def _load_published(name: str, split: str, data_dir: Path | None) -> ImageSet:
+    base = name.split("/")[0]
+    if base != "cifar10-c" or name == base:
+        base = choose("data set", name, [*DATASETS, "folder:DIR", "npz:FILE"])
+    images, labels = _read(name, split, data_dir)
+    # Pixels taken straight from a file's bytes are read-only, which a tensor cannot be.
+    pixels = torch.from_numpy(np.require(images, requirements=("C", "W")))
+    return ImageSet(name, split, pixels, torch.from_numpy(labels), DATASETS[base].classes)
+
+
+def _read(name: str, split: str, data_dir: Path | None) -> Labelled:
+    if name == "mnist5k":
+        return mnist5k.read(split)
+    root = data_directory(data_dir)
+    if name.startswith("cifar10-c"):
+        if split != "test":
+            raise MultiwayError(f"{name} has no {split} split: it corrupts CIFAR-10's test set")
+        return cifar_c.read(name, root)
+    paths = [root / file.path for file in DATASETS[name].layout(root, (split,))]
+    for path in paths:
+        if not path.is_file():
+            raise missing(path, name)
+    return READ[name](paths)

@@ -1,0 +1,170 @@
+"""A user's own arrays: one .npz file with x_train, y_train, x_test and y_test."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from multiway.data.images import ImageSet
+from multiway.errors import MultiwayError
+
+__all__ = ["load_npz"]
+
+_NEEDED = ("x_train", "y_train", "x_test", "y_test")
+
+
+def load_npz(path: Path, name: str, split: str) -> ImageSet:
+    """The `split` of the arrays in `path`.
+
+    Images are NHW, NHWC or NCHW, uint8 or floats in [0, 1]; floats that are multiples of 1/255
+    become uint8. Labels are whole numbers 0..K-1, K the largest of both splits plus one, or the
+    length of an optional string array `classes`.
+    """
+    arrays = _read_arrays(path)
+    for part in ("train", "test"):
+        _check_length(path, part, arrays[f"x_{part}"], arrays[f"y_{part}"])
+    images = {part: _images(path, f"x_{part}", arrays[f"x_{part}"]) for part in ("train", "test")}
+    if images["train"].shape[1:] != images["test"].shape[1:]:
+        raise MultiwayError(
+            f"{path}: x_train holds images of (C, H, W) = {images['train'].shape[1:]}, x_test of "
+            f"{images['test'].shape[1:]}; both must be alike"
+        )
+    labels = {part: _labels(path, f"y_{part}", arrays[f"y_{part}"]) for part in ("train", "test")}
+    classes = _classes(path, arrays, int(max(y.max() for y in labels.values())) + 1)
+    return ImageSet(
+        name,
+        split,
+        torch.from_numpy(images[split]),
+        torch.from_numpy(labels[split]),
+        classes,
+    )
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    if not path.is_file():
+        raise MultiwayError(f"{path} is not a file: npz:FILE needs the path of a NumPy .npz file")
+    # Anything but a zip archive NumPy would take for one array, or for a pickle.
+    if not zipfile.is_zipfile(path):
+        raise MultiwayError(
+            f"{path} is truncated or not a .npz file: write one with "
+            "numpy.savez(FILE, x_train=..., y_train=..., x_test=..., y_test=...)"
+        )
+    try:
+        with np.load(path, allow_pickle=False) as opened:
+            for needed in _NEEDED:
+                if needed not in opened.files:
+                    raise MultiwayError(
+                        f"{path} has no array {needed}: needed are {', '.join(_NEEDED)}; "
+                        f"found are {', '.join(opened.files) or 'none'}"
+                    )
+            wanted = (*_NEEDED, *({"classes"} & set(opened.files)))
+            return {key: opened[key] for key in wanted}
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        if "pickle" in str(error):
+            raise MultiwayError(
+                f"{path} holds pickled objects, which could run code and are not read: "
+                "store plain arrays of numbers, with a dtype other than object"
+            ) from error
+        raise MultiwayError(f"{path} is damaged ({error}): write it once more") from error
+
+
+def _check_length(path: Path, part: str, images: np.ndarray, labels: np.ndarray) -> None:
+    if images.ndim == 0 or images.size == 0:
+        raise MultiwayError(f"{path}: x_{part} is empty, of shape {images.shape}")
+    if labels.ndim != 1:
+        advice = "argmax(1)" if labels.ndim == 2 and labels.shape[1] > 1 else "ravel()"
+        raise MultiwayError(
+            f"{path}: y_{part} has shape {labels.shape}; one class number an image is needed, "
+            f"y_{part}.{advice}"
+        )
+    if len(images) != len(labels):
+        raise MultiwayError(
+            f"{path}: x_{part} holds {len(images)} images, y_{part} {len(labels)} labels; "
+            "each image needs one label"
+        )
+
+
+def _images(path: Path, key: str, array: np.ndarray) -> NDArray[np.uint8] | NDArray[np.float32]:
+    planes = _to_nchw(path, key, array)
+    if planes.dtype == np.uint8:
+        return np.ascontiguousarray(planes)
+    if planes.dtype.kind != "f":
+        raise MultiwayError(
+            f"{path}: {key} is {planes.dtype}; images must be uint8 (0 to 255) or floats in [0, 1]"
+        )
+    low, high = planes.min(), planes.max()
+    if np.isnan(low):
+        raise MultiwayError(f"{path}: {key} contains NaN")
+    if low < 0 or high > 1:
+        advice = (
+            "normalisation belongs inside the model: store the pixels before it"
+            if low < 0
+            else "divide by 255, or store them as uint8"
+        )
+        raise MultiwayError(
+            f"{path}: {key} runs from {low:.4g} to {high:.4g}, but floats must lie in [0, 1]: "
+            f"{advice}"
+        )
+    values = planes.astype(np.float32)
+    steps = np.rint(values * 255)
+    # Eight-bit images that someone divided by 255 take a quarter of the memory as what they were.
+    if np.abs(values - steps / 255).max() <= 1e-6:
+        return np.ascontiguousarray(steps.astype(np.uint8))
+    return np.ascontiguousarray(values)
+
+
+def _to_nchw(path: Path, key: str, array: np.ndarray) -> np.ndarray:
+    if array.ndim == 3:
+        return array[:, None]
+    if array.ndim != 4:
+        raise MultiwayError(
+            f"{path}: {key} has shape {array.shape}; images must be NHW, NHWC or NCHW"
+        )
+    first, last = array.shape[1] in (1, 3), array.shape[3] in (1, 3)
+    if first and last:
+        raise MultiwayError(
+            f"{path}: {key} has shape {array.shape}, where both the second and the last axis could "
+            "be the channels (1 or 3 long): it is ambiguous; make it unambiguous by another image "
+            "size, or leave out the channel axis of grey images (NHW)"
+        )
+    if not first and not last:
+        raise MultiwayError(
+            f"{path}: {key} has shape {array.shape}, where neither the second nor the last axis "
+            "has 1 or 3 channels; images must be grey or RGB"
+        )
+    return array if first else array.transpose(0, 3, 1, 2)
+
+
+def _labels(path: Path, key: str, array: np.ndarray) -> NDArray[np.int64]:
+    if array.dtype.kind not in "ui":
+        raise MultiwayError(
+            f"{path}: {key} is {array.dtype}; labels must be whole numbers 0 to K-1: "
+            f'{key}.astype("int64")'
+        )
+    if array.min() < 0:
+        raise MultiwayError(f"{path}: {key} holds the label {array.min()}; labels begin at 0")
+    return array.astype(np.int64)
+
+
+def _classes(path: Path, arrays: dict[str, np.ndarray], labels: int) -> tuple[str, ...]:
+    if "classes" not in arrays:
+        names = tuple(str(label) for label in range(labels))
+    else:
+        array = arrays["classes"]
+        if array.ndim != 1 or array.dtype.kind != "U":
+            raise MultiwayError(
+                f"{path}: classes is {array.dtype} {array.shape}; one string a class is needed"
+            )
+        names = tuple(str(name) for name in array)
+        if len(names) < labels:
+            raise MultiwayError(
+                f"{path}: classes names {len(names)} classes, but labels run up to {labels - 1}"
+            )
+    if len(names) < 2:
+        raise MultiwayError(f"{path}: only one class is there; a classifier needs two or more")
+    return names

@@ -1,0 +1,60 @@
+"""What all readers of data files share: the bytes, and the words for a file that is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from multiway.errors import MultiwayError
+
+__all__ = ["Labelled", "check_head", "damaged", "is_web_page", "missing", "read_bytes"]
+
+Labelled: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
+"""Pixels [N, C, H, W] and labels [N]."""
+
+
+def is_web_page(head: bytes) -> bool:
+    """Whether a file's first bytes are those of an HTML page.
+
+    Example:
+        >>> is_web_page(b"  <!DOCTYPE html><title>Sign in</title>")
+        True
+    """
+    return head.lstrip()[:16].lower().startswith((b"<!doctype", b"<html"))
+
+
+def damaged(path: Path, what: str, name: str) -> MultiwayError:
+    """The error for a file of the data set `name` that is there but wrong; `what` says how."""
+    return MultiwayError(f"{path} {what}; delete it and run `multiway data fetch {name}`")
+
+
+def missing(path: Path, name: str) -> MultiwayError:
+    """The error for a file of the data set `name` that is not there."""
+    return MultiwayError(
+        f"{name}: {path.name} is not in {path.parent}; run `multiway data fetch {name}`, "
+        "or put the publisher's file into that folder"
+    )
+
+
+def check_head(path: Path, name: str) -> None:
+    """Refuse a file that is missing, unreadable, empty, or a web page."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(512)
+    except FileNotFoundError as error:
+        raise missing(path, name) from error
+    except OSError as error:
+        raise MultiwayError(f"cannot read {path}: {error.strerror}") from error
+    if not head:
+        raise damaged(path, "is empty", name)
+    if is_web_page(head):
+        raise damaged(path, "is a web page that was saved in place of the data", name)
+
+
+def read_bytes(path: Path, name: str) -> bytes:
+    """The whole of a file that passes `check_head`."""
+    check_head(path, name)
+    return path.read_bytes()

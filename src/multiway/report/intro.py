@@ -1,0 +1,88 @@
+"""The paper's Fig. 1: more directions for the gradient, fewer of them harmful."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from multiway.analysis import distance_to_boundary, harmful_directions, sign_directions
+from multiway.codebook import Codebook
+from multiway.report.style import BLUE, GREEN, GREY, RED, figure_style, save_figure
+
+__all__ = ["draw_intro"]
+
+# How far a step goes, in distances to the boundary: far enough along the straight way only.
+STEP = 1.3
+
+# A rectangle of the boundary plane, and the side from which the arrows cover each other least.
+CORNERS = ((-0.1, -1), (-0.1, 1), (1, -1), (1, 1))
+VIEW = 20
+
+
+def draw_intro(path: Path) -> Path:
+    """Draw the three panels: 2-D one-hot, 2-D and 3-D codes, harmful directions counted."""
+    turn = math.radians(28)
+    turned = torch.tensor(
+        [[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]
+    )
+    cross_entropy = torch.tensor([[-1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)
+    solid = Codebook.random_orthogonal(2, 3, beta=1.0, seed=4).vectors
+    with figure_style():
+        figure = Figure(figsize=(11, 4))
+        flat = figure.add_subplot(1, 3, 1)
+        _panel(flat, "(a) one-hot, softmax", torch.eye(2), cross_entropy)
+        longer = figure.add_subplot(1, 3, 2)
+        _panel(longer, "(b) multi-way, length 2", turned, sign_directions(2))
+        space = figure.add_subplot(1, 3, 3, projection="3d")
+        _panel(space, "(c) multi-way, length 3", solid, sign_directions(3))
+        figure.tight_layout()
+        return save_figure(figure, path)
+
+
+def _panel(axes: Any, title: str, codewords: Tensor, directions: Tensor) -> None:
+    # Like a trained network's output: near its codeword, not on it.
+    point = 0.85 * codewords[0] + 0.25 * codewords[1]
+    harmful = harmful_directions(codewords, point, directions, STEP)
+    arrows = STEP * distance_to_boundary(codewords, point) * directions
+    names = (GREEN, "$C_1$"), (BLUE, "$C_2$")
+    for (colour, name), code, other in zip(names, codewords, codewords.flip(0), strict=True):
+        axes.plot(*torch.stack([torch.zeros_like(code), code]).T.tolist(), color=colour, lw=1.5)
+        axes.scatter(*code[:, None].tolist(), color=colour, marker="s", s=40)
+        # Beside the codeword, on the side where no arrow goes.
+        axes.text(*(code - 0.32 * other), name, color=colour, fontsize=12, ha="center", va="center")
+    axes.scatter(*point[:, None].tolist(), color=GREEN, s=45, zorder=5)
+    for arrow, does_harm in zip(arrows, harmful.tolist(), strict=True):
+        colour = RED if does_harm else GREY
+        if codewords.shape[1] == 3:
+            axes.quiver(*point, *arrow, color=colour, lw=1.8, arrow_length_ratio=0.2)
+        else:
+            style = {"arrowstyle": "-|>", "color": colour, "lw": 1.8}
+            axes.annotate("", (point + arrow).tolist(), point.tolist(), arrowprops=style)
+    _frame(axes, codewords)
+    axes.set_title(
+        f"{title}\n{int(harmful.sum())} of {len(harmful)} directions harmful", fontsize=11, y=1.02
+    )
+
+
+def _frame(axes: Any, codewords: Tensor) -> None:
+    """Axes without ticks, and the boundary: the plane halfway between the codewords."""
+    middle = codewords.mean(dim=0)
+    axes.set(xlabel="$s_1$", ylabel="$s_2$", xticks=[], yticks=[])
+    if codewords.shape[1] == 2:
+        ends = torch.stack([-0.2 * middle, 2.0 * middle])
+        axes.plot(ends[:, 0], ends[:, 1], ls="--", color="black", lw=1)
+        axes.set(xlim=(-0.95, 1.45), ylim=(-0.55, 1.3), aspect="equal")
+        return
+    across = torch.linalg.cross(codewords[0], codewords[1])
+    corners = [1.7 * middle * up + 0.7 * across * side for up, side in CORNERS]
+    x, y, z = torch.stack(corners).reshape(2, 2, 3).permute(2, 0, 1)
+    axes.plot_surface(x, y, z, color="black", alpha=0.1)
+    axes.set_axis_off()
+    axes.axis("equal")
+    axes.set_box_aspect(None, zoom=1.5)
+    axes.view_init(elev=24, azim=VIEW)

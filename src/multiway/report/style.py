@@ -1,0 +1,44 @@
+"""One look for all figures: readable in print, at a phone's width and by the colour-blind."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from multiway.files import atomic, make_directory
+
+__all__ = ["BLUE", "GREEN", "GREY", "RED", "figure_style", "save_figure"]
+
+# Okabe and Ito's colours, which keep apart under the common kinds of colour-blindness.
+BLUE, GREEN, RED, GREY = "#0072B2", "#009E73", "#D55E00", "#8C8C8C"
+
+
+@contextlib.contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw inside this block, without a screen."""
+    with mpl.rc_context(
+        {
+            "font.size": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "figure.dpi": 150,
+            "savefig.bbox": "tight",
+            # The same figure gives the same file, so that a redrawn one shows no difference.
+            "svg.hashsalt": "multiway",
+            "svg.fonttype": "path",
+        }
+    ):
+        yield
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """Write a figure; the ending of `path` says the format (.png, .svg, .pdf)."""
+    make_directory(path.parent)
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format=path.suffix[1:], metadata=metadata)
+    return path

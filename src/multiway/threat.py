@@ -1,0 +1,307 @@
+"""Threat models: what an attacker may do to an image."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from multiway.errors import MultiwayError
+
+__all__ = ["L2", "Linf", "Streams", "Threat", "make_streams"]
+
+# One random stream for each image of a batch.
+Streams = Sequence[torch.Generator]
+
+
+def make_streams(images: Tensor, seed: int, *purpose: str | int) -> list[torch.Generator]:
+    """A random stream for each of `images` [N, ...], drawn from nothing but the image itself.
+
+    The stream is a function of the seed, the purpose and the image's own values. So what happens
+    to an image does not depend on its neighbours or its place in the batch, and the global random
+    state is never touched.
+
+    Example:
+        >>> images = torch.rand(3, 4)
+        >>> alone = make_streams(images[2:], 0, "start")[0]
+        >>> among_others = make_streams(images, 0, "start")[2]
+        >>> bool(torch.rand((), generator=alone) == torch.rand((), generator=among_others))
+        True
+    """
+    prefix = repr((seed, *purpose)).encode()
+    streams = []
+    for image in images.detach().cpu().contiguous().numpy():
+        digest = hashlib.blake2b(prefix + image.tobytes(), digest_size=8).digest()
+        # The CPU generator keeps 32 bits of its seed.
+        streams.append(torch.Generator().manual_seed(int.from_bytes(digest[:4], "little")))
+    return streams
+
+
+@dataclass(frozen=True)
+class Threat(ABC):
+    """A ball of radius `eps` around each image, cut off at `bounds`.
+
+    Args:
+        eps: the radius: one for all, a tensor [N] with one for each image, or `math.inf` for an
+            attacker who may do anything inside `bounds`.
+        bounds: the smallest and largest value that a pixel may have.
+    """
+
+    eps: float | Tensor
+    bounds: tuple[float, float] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        low, high = self.bounds
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise MultiwayError(f"bounds are (smallest, largest) pixel value, not ({low}, {high})")
+        if isinstance(self.eps, Tensor) and self.eps.ndim != 1:
+            raise MultiwayError(
+                f"eps is a number or a tensor [N] with one for each image, not a tensor of shape "
+                f"{list(self.eps.shape)}"
+            )
+        smallest = _extreme(self.eps, Tensor.min)
+        if not smallest > 0:
+            raise MultiwayError(
+                f"eps is how far an attacker may go; it must be above 0, not {smallest:g} "
+                "(for example 0.3 on MNIST, 8/255 on CIFAR, math.inf for no bound)"
+            )
+
+    @abstractmethod
+    def project(self, images: Tensor, center: Tensor) -> Tensor:
+        """`images` brought back into the ball around `center` and into `bounds`; both [N, ...]."""
+
+    @abstractmethod
+    def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
+        """`images` after a step of steepest ascent, `size` long (a number or [N]) in this norm.
+
+        Where the gradient is zero the image stays where it is. The result is not projected.
+        """
+
+    @abstractmethod
+    def sample(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
+        """Points of the ball, uniformly by volume, then clipped to `bounds`.
+
+        Args:
+            center: [N, ...].
+            streams: N streams, as `make_streams` gives them.
+            draws: how many for each image.
+
+        Returns:
+            [N * draws, ...], the draws of one image together.
+        """
+
+    @abstractmethod
+    def extremes(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
+        """Like `sample`, but as far out as the ball goes: its corners (Linf), its surface (L2)."""
+
+    @staticmethod
+    @abstractmethod
+    def size(images: Tensor, center: Tensor) -> Tensor:
+        """The norm of `images - center`, [N], in float64."""
+
+    @abstractmethod
+    def reach(self, images: Tensor) -> float | Tensor:
+        """The radius, or the size of the whole space inside `bounds` where that is smaller."""
+
+    def contains(self, images: Tensor, center: Tensor) -> Tensor:
+        """Which of `images` are in the ball around `center` and inside `bounds`, [N]; NaN is not.
+
+        What rounding to the images' own type can add is forgiven, and no more.
+        """
+        low, high = self.bounds
+        rounding = torch.finfo(images.dtype).eps * max(abs(low), abs(high))
+        forgiven = 2 * rounding * self._share_of_rounding(images)
+        sizes, flat = self.size(images, center), images.flatten(1)
+        in_ball = sizes <= torch.as_tensor(self.eps).to(sizes) + forgiven
+        return in_ball & (flat >= low - rounding).all(1) & (flat <= high + rounding).all(1)
+
+    @staticmethod
+    def _share_of_rounding(images: Tensor) -> float:
+        """How many times the rounding of one value shows in the norm of an image, at most."""
+        return 1.0
+
+    def take(self, chosen: Tensor) -> Threat:
+        """The threat model for the images that `chosen` (a mask or indices) selects."""
+        if isinstance(self.eps, Tensor):
+            return replace(self, eps=self.eps[chosen.to(self.eps.device)])
+        return self
+
+    def _radius(self, images: Tensor) -> float | Tensor:
+        """eps as it multiplies `images`."""
+        return _aligned(self.eps, images)
+
+
+@dataclass(frozen=True)
+class Linf(Threat):
+    """Every pixel may change by at most `eps`, and stays inside `bounds`.
+
+    The paper's threat model: eps 0.3 on MNIST, 8/255 on CIFAR, 10/255 on SVHN.
+
+    Example:
+        >>> ball = Linf(eps=0.3)
+        >>> ball.project(torch.tensor([[0.9]]), center=torch.tensor([[0.5]]))
+        tensor([[0.8000]])
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        low, high = self.bounds
+        largest = _extreme(self.eps, Tensor.max)
+        if math.isfinite(largest) and largest >= high - low:
+            raise MultiwayError(
+                f"eps {largest:g} lets every pixel run through the whole range [{low:g}, "
+                f"{high:g}]; surely {largest:g}/255 was meant: write {largest:g}/255 (math.inf is "
+                "an attacker without a bound)"
+            )
+
+    def project(self, images: Tensor, center: Tensor) -> Tensor:
+        """The point of the ball around `center` nearest to `images`; both [N, ...]."""
+        radius = self._radius(center)
+        # Clamping to the bounds last keeps both promises: the centre is inside them already.
+        return images.clamp(center - radius, center + radius).clamp(*self.bounds)
+
+    def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
+        """`images + size * sign(gradient)`."""
+        return images + _aligned(size, images) * gradient.sign()
+
+    def sample(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
+        """Uniform in the cube of side `2 eps`; over the whole range where eps is infinite."""
+        return self._between(_draw(torch.rand, center, streams, draws), center, draws)
+
+    def extremes(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
+        """Random corners of the cube."""
+        return self._between(_draw(torch.rand, center, streams, draws).round(), center, draws)
+
+    def _between(self, share: Tensor, center: Tensor, draws: int) -> Tensor:
+        """The points at `share` (0 to 1) of the way from one side of the cube to the other."""
+        low, high = self.bounds
+        each = _each(center, draws)
+        radius, center = self.take(each)._radius(center), center[each]
+        lower = (center - radius).nan_to_num(neginf=low)
+        upper = (center + radius).nan_to_num(posinf=high)
+        return (lower + (upper - lower) * share).clamp(low, high)
+
+    @staticmethod
+    def size(images: Tensor, center: Tensor) -> Tensor:
+        """The largest change of a pixel, [N]."""
+        return (images.double() - center.double()).flatten(1).abs().amax(dim=1)
+
+    def reach(self, images: Tensor) -> float | Tensor:
+        """eps, or the width of the bounds."""
+        low, high = self.bounds
+        return _smaller(self.eps, high - low)
+
+
+@dataclass(frozen=True)
+class L2(Threat):
+    """The change of an image has a Euclidean norm of at most `eps`; pixels stay inside `bounds`.
+
+    Example:
+        >>> ball = L2(eps=0.5)
+        >>> ball.project(torch.tensor([[0.8, 0.4]]), center=torch.tensor([[0.0, 0.0]])).norm()
+        tensor(0.5000)
+    """
+
+    def project(self, images: Tensor, center: Tensor) -> Tensor:
+        """`images` drawn towards `center` onto the ball, then clipped to `bounds`."""
+        change = images - center
+        norms = _norms(change)
+        shrink = (self._radius(change) / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(
+            1
+        )
+        return (center + change * shrink).clamp(*self.bounds)
+
+    def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
+        """`images + size * gradient / |gradient|`, with the norm of each image's own gradient."""
+        return images + _aligned(size, images) * _unit(gradient)
+
+    def sample(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
+        """A random direction at radius `eps * u^(1/D)`; uniform in bounds where eps is infinite."""
+        share = torch.cat([torch.rand(draws, generator=s, dtype=center.dtype) for s in streams])
+        return self._around(share ** (1 / center[0].numel()), center, streams, draws)
+
+    def extremes(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
+        """Random points of the sphere."""
+        share = torch.ones(len(streams) * draws, dtype=center.dtype)
+        return self._around(share, center, streams, draws)
+
+    def _around(self, share: Tensor, center: Tensor, streams: Streams, draws: int) -> Tensor:
+        """Points in random directions, `share` [N * draws] of the radius away from `center`."""
+        low, high = self.bounds
+        each = _each(center, draws)
+        ball = self.take(each)
+        direction = _unit(_draw(torch.randn, center, streams, draws))
+        distance = _aligned(ball.reach(center), direction) * _aligned(share, direction)
+        near: Tensor = (center[each] + distance * direction).clamp(low, high)
+        unbounded = torch.as_tensor(ball.eps).isinf().to(center.device)
+        if bool(unbounded.any()):
+            anywhere = low + (high - low) * _draw(torch.rand, center, streams, draws)
+            near = torch.where(_column(unbounded, near), anywhere, near)
+        return near
+
+    @staticmethod
+    def size(images: Tensor, center: Tensor) -> Tensor:
+        """The Euclidean norm of the change, [N]."""
+        return torch.linalg.vector_norm((images.double() - center.double()).flatten(1), dim=1)
+
+    @staticmethod
+    def _share_of_rounding(images: Tensor) -> float:
+        return math.sqrt(images[0].numel())
+
+    def reach(self, images: Tensor) -> float | Tensor:
+        """eps, or the diagonal of the bounds."""
+        low, high = self.bounds
+        return _smaller(self.eps, (high - low) * math.sqrt(images[0].numel()))
+
+
+def _extreme(eps: float | Tensor, which: Callable[[Tensor], Tensor]) -> float:
+    """The smallest or largest eps; NaN if there is none."""
+    values = torch.as_tensor(eps, dtype=torch.float64)
+    return float(which(values)) if values.numel() else math.nan
+
+
+def _each(center: Tensor, draws: int) -> Tensor:
+    """The index of its image for each of N * draws points."""
+    return torch.arange(len(center), device=center.device).repeat_interleave(draws)
+
+
+def _draw(kind: Callable[..., Tensor], center: Tensor, streams: Streams, draws: int) -> Tensor:
+    """`draws` arrays of an image's shape from each stream, [N * draws, ...]."""
+    shape = (draws, *center.shape[1:])
+    parts = [kind(shape, generator=stream, dtype=center.dtype) for stream in streams]
+    return torch.cat(parts).to(center.device)
+
+
+def _aligned(values: float | Tensor, images: Tensor) -> float | Tensor:
+    """A number, or [N] as [N, 1, ...] of the images' type, to multiply `images` by."""
+    if not isinstance(values, Tensor):
+        return values
+    return _column(values.to(images), images)
+
+
+def _column(values: Tensor, images: Tensor) -> Tensor:
+    """[N] or a single value as [N, 1, ...], to meet `images` [N, ...]."""
+    return values.view(-1, *[1] * (images.ndim - 1))
+
+
+def _smaller(eps: float | Tensor, limit: float) -> float | Tensor:
+    return eps.clamp_max(limit) if isinstance(eps, Tensor) else min(eps, limit)
+
+
+def _norms(images: Tensor) -> Tensor:
+    """The Euclidean norm of each image, [N, 1, ...]."""
+    return _column(torch.linalg.vector_norm(images.flatten(1), dim=1), images)
+
+
+def _unit(images: Tensor) -> Tensor:
+    """Each image divided by its norm; zero stays zero."""
+    peaks = _column(images.flatten(1).abs().amax(dim=1), images)
+    # Dividing by the largest value first keeps the squares of tiny gradients from vanishing.
+    scaled = images / torch.where(peaks > 0, peaks, 1)
+    norms = _norms(scaled)
+    return scaled / torch.where(norms > 0, norms, 1)

@@ -1,0 +1,31 @@
+"""Training: recipes, the loop, and runs that survive a kill."""
+
+from multiway.training.accuracy import accuracy
+from multiway.training.loop import Observer, Silent, train
+from multiway.training.prepare import (
+    Job,
+    default_recipe,
+    load_run,
+    load_trained_on,
+    prepare,
+)
+from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names
+from multiway.training.run import Run, open_run
+
+__all__ = [
+    "Job",
+    "Observer",
+    "Recipe",
+    "Run",
+    "Schedule",
+    "Silent",
+    "accuracy",
+    "default_recipe",
+    "load_recipe",
+    "load_run",
+    "load_trained_on",
+    "open_run",
+    "prepare",
+    "recipe_names",
+    "train",
+]

@@ -1,0 +1,213 @@
+"""The training loop: one way to train every network on every encoding."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from multiway.classifier import EncodedClassifier
+from multiway.data import flip, pad_crop, to_float
+from multiway.encoding import Encoding
+from multiway.errors import MultiwayError
+from multiway.randomness import generator, isolated, seeded
+from multiway.training.accuracy import accuracy
+from multiway.training.prepare import Job
+from multiway.training.recipe import Recipe
+from multiway.training.run import Run, fingerprint
+from multiway.training.state import Progress, load_state, save_state
+from multiway.weights import save_weights
+
+__all__ = ["Observer", "Silent", "train"]
+
+# A loss this many times that of constant output has left the region where it could come back.
+DIVERGED = 1000.0
+
+
+class Observer(Protocol):
+    """Who watches a training."""
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        """Called a few times a second with the means of the epoch so far."""
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Called with every line of metrics.jsonl."""
+
+
+class Silent:
+    """Nobody."""
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        """Nothing."""
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Nothing."""
+
+
+def train(
+    job: Job,
+    run: Run,
+    *,
+    device: torch.device | str = "cpu",
+    save_every: float = 60.0,
+    observer: Observer | None = None,
+) -> EncodedClassifier:
+    """Train the job's model in place, from the run's state if it has one.
+
+    Every draw depends on the seed and the step alone. So a run that was killed at any moment and
+    resumed ends in the very weights of a run that was left alone.
+
+    Args:
+        job: model, data and recipe, from `prepare`.
+        run: where the state is saved, every `save_every` seconds and after each epoch, and where
+            the weights of the last step are written. With a validation split, the weights that
+            were best on it are written beside them.
+
+    Raises:
+        MultiwayError: the loss diverged, or the disk is full; the last good state is kept.
+    """
+    with isolated():
+        _Training(job, run, device, observer or Silent()).go(save_every)
+    return job.model
+
+
+class _Training:
+    """One training under way."""
+
+    def __init__(
+        self, job: Job, run: Run, device: torch.device | str, observer: Observer
+    ) -> None:
+        self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
+        self.validation, self.run = job.validation, run
+        self.device, self.observer = device, observer
+        self.optimizer = _optimizer(self.model, self.recipe)
+        self.total = self.recipe.total_steps(len(job.train))
+        self.per_epoch = self.recipe.steps_per_epoch(len(job.train))
+        # The whole set lies on the device as bytes; a batch at a time becomes float there.
+        self.images, self.labels = job.train.images.to(device), job.train.labels.to(device)
+        self.divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
+        self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / self.divisor
+        self.progress = Progress(fingerprint=fingerprint(job.config))
+
+    def go(self, save_every: float) -> None:
+        """Train to the last step."""
+        if self.run.state.exists():
+            self.progress = load_state(
+                self.run.state, self.model, self.optimizer, self.progress.fingerprint
+            )
+        self.run.forget_metrics_after(self.progress.step)
+        self._save()
+        self.model.train()
+        progress = self.progress
+        clock = saved = shown = time.monotonic()
+        order = self._order(progress.step // self.per_epoch)
+        while progress.step < self.total:
+            epoch, position = divmod(progress.step, self.per_epoch)
+            if position == 0:
+                order = self._order(epoch)
+                progress.loss_sum, progress.correct, progress.seen = 0.0, 0, 0
+            size = self.recipe.batch_size
+            self._step(order[position * size : (position + 1) * size])
+            now = time.monotonic()
+            progress.seconds, clock = progress.seconds + now - clock, now
+            if progress.step % self.per_epoch == 0 or progress.step == self.total:
+                self._end_epoch()
+            if progress.step % self.per_epoch == 0 or now - saved > save_every:
+                self._save()
+                saved = now
+            if now - shown > 0.2 or progress.step == self.total:
+                self.observer.step(progress.step, self.total, *self._means())
+                shown = now
+        save_weights(self.model, self.run.weights)
+        self.run.state.unlink(missing_ok=True)
+
+    def _order(self, epoch: int) -> Tensor:
+        """The images of one epoch in their random order."""
+        draw = generator(self.seed, "order", epoch)
+        return torch.randperm(len(self.labels), generator=draw).to(self.device)
+
+    def _step(self, chosen: Tensor) -> None:
+        progress = self.progress
+        seeded(self.seed, "step", progress.step)
+        images = self.images[chosen]
+        if self.recipe.augment == "pad-crop-flip":
+            draw = generator(self.seed, "augment", progress.step)
+            images = flip(pad_crop(images, 4, draw), draw)
+        labels = self.labels[chosen]
+        codes = self.model.codes(to_float(images))
+        loss = self.model.loss(codes, labels) / self.divisor
+        value = float(loss.detach())
+        if not value <= self.limit:  # written so that NaN fails too
+            raise MultiwayError(
+                f"the loss is {value:.4g} at step {progress.step + 1} of {self.total}: training "
+                f"diverged at lr {self._lr():.4g}; start anew with a lower --lr (the last good state "
+                f"is kept in {self.run.state})"
+            )
+        self.optimizer.zero_grad()
+        loss.backward()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self._lr()
+        self.optimizer.step()
+        progress.step += 1
+        progress.loss_sum += value * len(chosen)
+        progress.correct += int((self.model.encoding.decode(codes.detach()) == labels).sum())
+        progress.seen += len(chosen)
+
+    def _lr(self) -> float:
+        return self.recipe.lr * self.recipe.schedule.factor_at(self.progress.step, self.total)
+
+    def _means(self) -> tuple[float, float]:
+        """Loss and accuracy of the epoch so far."""
+        return (
+            self.progress.loss_sum / self.progress.seen,
+            self.progress.correct / self.progress.seen,
+        )
+
+    def _end_epoch(self) -> None:
+        loss, correct = self._means()
+        metrics = {
+            "step": self.progress.step,
+            "epoch": math.ceil(self.progress.step / self.per_epoch),
+            "loss": loss,
+            "accuracy": correct,
+            "images": self.progress.seen,
+            "lr": self._lr(),
+            "seconds": round(self.progress.seconds, 3),
+        }
+        if self.validation is not None:
+            measured = accuracy(self.model, self.validation, self.device)
+            metrics["validation"] = measured.as_dict()
+            best = self.progress.best_accuracy
+            if best is None or measured.value > best:
+                self.progress.best_accuracy = measured.value
+                save_weights(self.model, self.run.best)
+        self.run.append_metrics(metrics)
+        self.observer.epoch(metrics)
+
+    def _save(self) -> None:
+        save_state(self.run.state, self.model, self.optimizer, self.progress)
+
+
+def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimizer:
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    if not parameters:
+        raise MultiwayError("the network has no weights that may be trained")
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(
+        parameters,
+        lr=recipe.lr,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov,
+        weight_decay=recipe.weight_decay,
+    )
+
+
+def _loss_of_silence(encoding: Encoding) -> float:
+    """The loss of a network that outputs zeros: log K, or beta^2 / L."""
+    vectors = encoding.codebook.vectors
+    labels = torch.arange(len(vectors), device=vectors.device)
+    return float(encoding.loss(torch.zeros_like(vectors), labels))

@@ -1,0 +1,133 @@
+"""From names and numbers to a model, its data and its run directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multiway.backbones import build_backbone
+from multiway.classifier import EncodedClassifier, load_classifier
+from multiway.data import ImageSet, load, stratified_split
+from multiway.encoding import Encoding
+from multiway.errors import MultiwayError
+from multiway.randomness import isolated, seeded
+from multiway.training.recipe import Recipe, load_recipe
+from multiway.training.run import Run, versions
+
+__all__ = ["Job", "default_recipe", "load_run", "load_trained_on", "prepare"]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training that is ready to start."""
+
+    model: EncodedClassifier
+    train: ImageSet
+    validation: ImageSet | None
+    recipe: Recipe
+    seed: int
+    config: dict[str, Any]
+
+
+def prepare(
+    data: ImageSet,
+    backbone: str,
+    encoding: str,
+    recipe: Recipe,
+    *,
+    seed: int = 0,
+    code_length: int | None = None,
+    beta: float | None = None,
+    code_seed: int = 0,
+    validation: float = 0.0,
+) -> Job:
+    """Build the network and say everything that its training depends on.
+
+    Args:
+        data: the training images.
+        backbone: a name, or `package.module:function`.
+        encoding: a name, see `Encoding`.
+        seed: of weights, order, dropout and augmentation. The codes have a seed of their own.
+        validation: share of the training images held out, stratified, and never trained on.
+    """
+    code = Encoding.make(encoding, len(data.classes), code_length, beta, code_seed)
+    architecture = {
+        "name": backbone,
+        "outputs": code.codebook.length,
+        "channels": data.channels,
+        "size": _square_size(data),
+    }
+    with isolated():
+        seeded(seed, "weights")
+        network = build_backbone(**architecture)
+    gain = code.unit if recipe.scale == "unit" else 1.0
+    model = EncodedClassifier(network, code, gain, architecture=architecture)
+    if not 0 <= validation < 1:
+        raise MultiwayError(f"--validation is a share of the images from 0 to below 1, not {validation}")
+    train, held_out = data, None
+    if validation:
+        rest, chosen = stratified_split(data.labels, validation, seed)
+        train, held_out = data.take(rest), data.take(chosen)
+    config = {
+        "classifier": model.config(),
+        "data": {
+            "name": data.name,
+            "sha256": data.sha256,
+            "images": len(data),
+            "classes": list(data.classes),
+        },
+        "recipe": recipe.model_dump(mode="json"),
+        "seed": seed,
+        "code_seed": code_seed,
+        "validation": validation,
+        "versions": versions(),
+    }
+    return Job(model, train, held_out, recipe, seed, config)
+
+
+def default_recipe(data: ImageSet) -> Recipe:
+    """The recipe for those who name none."""
+    if data.name == "mnist5k":
+        return load_recipe("digits")
+    return load_recipe("paper-mnist" if data.channels == 1 else "cifar-cpu")
+
+
+def load_run(
+    directory: Path, backbone: str | None = None, *, best: bool = False
+) -> tuple[EncodedClassifier, dict[str, Any]]:
+    """The trained model of a run, in eval mode, and its configuration.
+
+    Args:
+        backbone: confirms a network that is code outside multiway, see `rebuild_backbone`.
+        best: the weights of the best validation accuracy instead of the last.
+    """
+    run = Run(directory)
+    if not directory.is_dir():
+        raise MultiwayError(f"there is no run {directory}; make one with multiway train --out")
+    config = run.config()
+    if not run.finished:
+        raise MultiwayError(
+            f"{directory} is not finished; go on with the same multiway train command and --resume"
+        )
+    if best and not run.best.exists():
+        raise MultiwayError(f"{directory} has no best weights; train with --validation to keep them")
+    return load_classifier(directory, backbone, weights=run.best.name if best else None), config
+
+
+def load_trained_on(config: dict[str, Any], split: str, data_dir: Path | None) -> ImageSet:
+    """The data a run was trained on, in `split`."""
+    name = str(config["data"]["name"])
+    size = int(config["classifier"]["backbone"]["size"])
+    return load(name, split, data_dir, size)
+
+
+def _square_size(data: ImageSet) -> int:
+    """The side of the images, which must be square."""
+    height, width = data.size
+    if height != width:
+        raise MultiwayError(
+            f"{data.name} has images of {height}x{width}; backbones take square ones: give "
+            "--image-size"
+        )
+    return height

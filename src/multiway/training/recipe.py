@@ -1,0 +1,167 @@
+"""Recipes: everything about a training that is not the network, the encoding or the data."""
+
+from __future__ import annotations
+
+import math
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from multiway.errors import MultiwayError, choose, nearest
+
+__all__ = ["Recipe", "Schedule", "load_recipe", "recipe_names"]
+
+
+class Schedule(BaseModel):
+    """The learning rate over a training, as a factor of the recipe's `lr`.
+
+    - `constant`: 1 throughout.
+    - `steps`: multiplied by `factor` at each of `at`, given as fractions of the training.
+    - `ramp`: from 0 up to 1 at the fraction `peak`, then down to 0, both linearly.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["constant", "steps", "ramp"] = "constant"
+    at: tuple[float, ...] = ()
+    factor: float = Field(default=0.1, gt=0)
+    peak: float = Field(default=0.4, gt=0, lt=1)
+
+    @model_validator(mode="after")
+    def _fields_belong_to_the_kind(self) -> Schedule:
+        allowed = {"constant": set(), "steps": {"at", "factor"}, "ramp": {"peak"}}[self.kind]
+        given = set(self.model_dump(exclude_defaults=True))
+        foreign = given - allowed - {"kind"}
+        if foreign:
+            raise ValueError(f"a '{self.kind}' schedule has no {', '.join(sorted(foreign))}")
+        if any(not 0 < point < 1 for point in self.at) or list(self.at) != sorted(self.at):
+            raise ValueError(f"'at' takes rising fractions between 0 and 1, not {list(self.at)}")
+        if self.kind == "steps" and not self.at:
+            raise ValueError("a 'steps' schedule needs 'at'")
+        return self
+
+    def factor_at(self, step: int, total: int) -> float:
+        """The factor of step `step` (from 0) in a training of `total` steps.
+
+        Example:
+            >>> [Schedule(kind="ramp", peak=0.4).factor_at(step, 10) for step in (0, 2, 4, 7)]
+            [0.0, 0.5, 1.0, 0.5]
+        """
+        done = step / total
+        if self.kind == "steps":
+            return math.prod(self.factor for point in self.at if done >= point)
+        if self.kind == "ramp":
+            return done / self.peak if done < self.peak else (1 - done) / (1 - self.peak)
+        return 1.0
+
+
+class Recipe(BaseModel):
+    """How a network is trained; validated, and written whole into a run's configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    source: str = Field(default="the user's own", description="who trains like this")
+    changed: str = Field(default="nothing", description="what differs from the source")
+    optimizer: Literal["sgd", "adam"] = "sgd"
+    lr: float = Field(gt=0, allow_inf_nan=False)
+    momentum: float = Field(default=0.0, ge=0, lt=1)
+    nesterov: bool = False
+    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    batch_size: int = Field(ge=1)
+    epochs: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=1)
+    schedule: Schedule = Schedule()
+    augment: Literal["none", "pad-crop-flip"] = "none"
+    scale: Literal["paper", "unit"] = Field(
+        default="paper",
+        description="'unit' multiplies outputs by beta/sqrt(L) and divides a squared error by "
+        "its square, so that outputs and gradients have the size they have with one-hot labels",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Recipe:
+        if (self.epochs is None) == (self.steps is None):
+            raise ValueError("give either 'epochs' or 'steps'")
+        if self.optimizer == "adam" and (self.momentum or self.nesterov):
+            raise ValueError("'adam' has no momentum or nesterov; leave them out")
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov needs a momentum above 0")
+        return self
+
+    def total_steps(self, images: int) -> int:
+        """The number of optimiser steps on a training set of `images` images."""
+        if self.steps is not None:
+            return self.steps
+        assert self.epochs is not None
+        return self.epochs * self.steps_per_epoch(images)
+
+    def steps_per_epoch(self, images: int) -> int:
+        """The number of batches in which every image is seen once."""
+        return math.ceil(images / self.batch_size)
+
+    def override(self, **changes: Any) -> Recipe:
+        """This recipe with the changes that are not None, said so in `changed`."""
+        changes = {
+            key: value
+            for key, value in changes.items()
+            if value is not None and value != getattr(self, key)
+        }
+        if not changes:
+            return self
+        said = ", ".join(f"{key} {getattr(self, key)} -> {value}" for key, value in changes.items())
+        if "epochs" in changes:
+            changes["steps"] = None
+        changed = said if self.changed == "nothing" else f"{self.changed}; {said}"
+        return _validated({**self.model_dump(), **changes, "changed": changed}, self.name)
+
+
+def recipe_names() -> list[str]:
+    """The names of the recipes that come with the package."""
+    folder = resources.files("multiway.training") / "recipes"
+    return sorted(Path(file.name).stem for file in folder.iterdir() if file.name.endswith(".yaml"))
+
+
+def load_recipe(name: str) -> Recipe:
+    """The recipe of that name, or in the YAML file of that path.
+
+    Example:
+        >>> load_recipe("paper-mnist").momentum
+        0.5
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise MultiwayError(f"cannot read the recipe {name}: {error.strerror}") from error
+    else:
+        choose("recipe", name, recipe_names())
+        text = (resources.files("multiway.training") / "recipes" / f"{name}.yaml").read_text()
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise MultiwayError(f"the recipe {name} is not valid YAML: {error}".replace("\n", " ")) from error
+    if not isinstance(values, dict):
+        raise MultiwayError(f"the recipe {name} is not a mapping of fields to values")
+    return _validated({"name": path.stem, **values}, name)
+
+
+def _validated(values: dict[str, Any], where: str) -> Recipe:
+    try:
+        return Recipe.model_validate(values)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] == "extra_forbidden":
+            owner = Schedule if field.startswith("schedule.") else Recipe
+            hint = nearest(field.rpartition(".")[2], owner.model_fields)
+            raise MultiwayError(f"recipe '{where}' has an unknown field '{field}': {hint}") from None
+        reason = problem["msg"].removeprefix("Value error, ")
+        given = "" if isinstance(problem["input"], dict) else f", not {problem['input']!r}"
+        raise MultiwayError(
+            f"recipe '{where}'{': ' + field if field else ''}: {reason}{given}"
+        ) from None

@@ -1,0 +1,167 @@
+"""Run directories: config.json, model.safetensors, metrics.jsonl, results/, and state to resume."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import multiway
+from multiway.classifier import CONFIG, WEIGHTS
+from multiway.errors import MultiwayError
+from multiway.files import make_directory, read_json, write_atomic, write_json
+
+__all__ = ["Run", "open_run", "versions"]
+
+STATE = "state.safetensors"
+METRICS = "metrics.jsonl"
+BEST = "best.safetensors"
+
+# What a run's result depends on; the rest of config.json is for the reader.
+DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A directory that holds one training."""
+
+    directory: Path
+
+    @property
+    def state(self) -> Path:
+        """What an unfinished training goes on from."""
+        return self.directory / STATE
+
+    @property
+    def weights(self) -> Path:
+        """The weights after the last step; there once the training is finished."""
+        return self.directory / WEIGHTS
+
+    @property
+    def best(self) -> Path:
+        """The weights of the best validation accuracy, if a validation split was asked for."""
+        return self.directory / BEST
+
+    @property
+    def finished(self) -> bool:
+        """Whether the training went to its end."""
+        return self.weights.exists() and not self.state.exists()
+
+    def config(self) -> dict[str, Any]:
+        """What config.json says."""
+        config = read_json(self.directory / CONFIG)
+        if not isinstance(config, dict) or not all(key in config for key in DETERMINING):
+            raise MultiwayError(f"{self.directory / CONFIG} does not describe a multiway run")
+        return config
+
+    def write_result(self, name: str, value: dict[str, Any]) -> Path:
+        """Write `results/NAME.json`, with the versions it was made with."""
+        path = make_directory(self.directory / "results") / f"{name}.json"
+        write_json(path, {**value, "versions": versions()})
+        return path
+
+    def append_metrics(self, values: dict[str, Any]) -> None:
+        """Add one line to metrics.jsonl."""
+        try:
+            with (self.directory / METRICS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(values, allow_nan=False) + "\n")
+        except OSError as error:
+            raise MultiwayError(
+                f"cannot write {self.directory / METRICS}: {error.strerror}; free some space and go "
+                "on with --resume"
+            ) from error
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The whole lines of metrics.jsonl."""
+        path = self.directory / METRICS
+        if not path.exists():
+            return []
+        lines = []
+        for line in path.read_text(encoding="utf-8").splitlines():
+            try:
+                lines.append(json.loads(line))
+            except ValueError:
+                break  # a kill cut this line short; what follows it is not there
+        return lines
+
+    def forget_metrics_after(self, step: int) -> None:
+        """Drop the lines of steps that a resumed training will take again."""
+        kept = [line for line in self.metrics() if line["step"] <= step]
+        write_atomic(
+            self.directory / METRICS, "".join(json.dumps(line) + "\n" for line in kept).encode()
+        )
+
+
+def open_run(directory: Path, config: dict[str, Any], resume: bool) -> Run:
+    """The run directory for `config`: a new one, or with `resume` the one that is there.
+
+    Raises:
+        MultiwayError: something else is in the directory; nothing in it is touched.
+    """
+    run = Run(directory)
+    if directory.exists() and not directory.is_dir():
+        raise MultiwayError(f"{directory} is a file; --out takes a folder for the run")
+    entries = [] if not directory.exists() else sorted(path.name for path in directory.iterdir())
+    entries = [name for name in entries if not name.startswith(".")]
+    if not entries:
+        make_directory(directory)
+        write_json(directory / CONFIG, config)
+        return run
+    if CONFIG not in entries:
+        raise MultiwayError(
+            f"{directory} is not empty and not a run (it holds {', '.join(entries[:3])}); choose "
+            "another --out"
+        )
+    before = run.config()
+    if not resume:
+        standing = "a finished run" if run.finished else "an unfinished run"
+        advice = "another --out" if run.finished else "--resume to go on, or another --out"
+        raise MultiwayError(f"{directory} holds {standing} already; choose {advice}")
+    different = _differences(before, config)
+    if different:
+        raise MultiwayError(
+            f"{directory} belongs to another configuration: {'; '.join(different)}; choose another "
+            "--out or give the same options as before"
+        )
+    return run
+
+
+def fingerprint(config: dict[str, Any]) -> str:
+    """A hash of what the result of a run depends on."""
+    relevant = {key: config[key] for key in DETERMINING}
+    return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """What the run was made with."""
+    return {
+        "multiway": multiway.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+    }
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    old, new = _flat(before), _flat(json.loads(json.dumps(now)))
+    return [
+        f"{key} was {old.get(key)!r}, now {new.get(key)!r}"
+        for key in sorted({*old, *new})
+        if key.split(".")[0] in DETERMINING and old.get(key) != new.get(key)
+    ]
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(values, dict):
+        return {prefix: values}
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}.{key}" if prefix else key)
+    return flat
