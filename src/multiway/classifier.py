@@ -122,9 +122,10 @@ class EncodedClassifier(
         """
         path = find_head(self.backbone) if self.head is None else self.head
         head = get_head(self.backbone, path)
-        weight, bias = head.weight.detach().double(), head.bias
-        bias = torch.zeros_like(weight[:, 0]) if bias is None else bias.detach().double()
-        weight, bias = self.gain * weight, self.gain * bias
+        weight = self.gain * head.weight.detach().double()
+        bias = torch.zeros_like(weight[:, 0])
+        if head.bias is not None:
+            bias = self.gain * head.bias.detach().double()
         book = self.encoding.codebook
         to_scores = book.score_scale * book.vectors.double()
         if self.encoding.kind == "cross-entropy":
@@ -268,7 +269,7 @@ class _Normalised(nn.Module):
         self.beta = beta
 
     def forward(self, features: Tensor) -> Tensor:
-        length = self.norm(features).norm(dim=1, keepdim=True).clamp_min(1e-12)
+        length: Tensor = self.norm(features).norm(dim=1, keepdim=True).clamp_min(1e-12)
         scores: Tensor = self.scores(features)
         return scores * (self.beta / length)
 

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from multiway.checks import check_labels
 from multiway.errors import MultiwayError
 
-__all__ = ["Codebook", "check_labels", "default_beta", "gram_schmidt"]
+__all__ = ["Codebook", "default_beta", "gram_schmidt"]
 
 Matrix = npt.NDArray[np.float64]
 
@@ -212,23 +213,6 @@ class Codebook(nn.Module):
             )
 
 
-def check_labels(labels: Tensor, classes: int) -> None:
-    """Refuse labels that are not int64 [N] with 0 <= label < classes, or an empty batch."""
-    if labels.is_floating_point() or labels.dtype != torch.int64:
-        raise MultiwayError(
-            f"labels are {labels.dtype}; they must be torch.int64 class indices (labels.long())"
-        )
-    if labels.ndim != 1:
-        raise MultiwayError(f"labels have shape {list(labels.shape)}; they must be [N]")
-    if labels.numel() == 0:
-        raise MultiwayError("the batch is empty: there are no labels in it")
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        raise MultiwayError(
-            f"labels run from {low} to {high}, but {classes} classes allow 0 to {classes - 1}"
-        )
-
-
 def gram_schmidt(rows: Matrix) -> Matrix:
     """Orthonormalise the rows of [K, L] in their order (Eq. 3), with the same bits everywhere.
 
@@ -311,11 +295,13 @@ def _rescaled(rows: Matrix) -> Matrix:
     Rows that projection has made short keep their precision that way, and nothing is rounded.
     """
     exponents = np.frexp(_largest(rows))[1] + math.ceil(math.log2(rows.shape[1]) / 2)
-    return rows * np.ldexp(1.0, -exponents)[:, None]
+    powers: Matrix = np.ldexp(1.0, -exponents)[:, None]
+    return rows * powers
 
 
 def _largest(rows: Matrix) -> Matrix:
-    return np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    largest: Matrix = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+    return largest
 
 
 def _random(seed: int) -> np.random.RandomState:

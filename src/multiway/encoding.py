@@ -9,7 +9,8 @@ from typing import Literal, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from multiway.codebook import Codebook, check_labels
+from multiway.checks import check_labels
+from multiway.codebook import Codebook
 from multiway.errors import MultiwayError, choose
 
 __all__ = ["ENCODINGS", "PAPER_LENGTH", "Encoding", "Loss"]
@@ -27,7 +28,7 @@ class Encoding(nn.Module):
     |---|---|---|
     | `1ofk` | one-hot | softmax cross-entropy; the codes are the logits |
     | `ro` | random orthogonal, norm beta | mean squared error over the L outputs |
-    | `ro-softmax` | random orthogonal, unit | cross-entropy of softmax(s . e_i), s the code at norm 1 |
+    | `ro-softmax` | random orthogonal, unit | cross-entropy of softmax(s . e_i), s the unit code |
     | `1ofk-mse` | one-hot | mean squared error |
     | `padded` | one-hot, zeros to length L, norm beta | mean squared error |
     | `hadamard`, `simplex`, `gaussian` | of that book | mean squared error |

@@ -9,7 +9,7 @@ __all__ = ["MultiwayError", "choose", "nearest"]
 
 
 class MultiwayError(Exception):
-    """A mistake or mishap a user can mend; its text says what was given, what is allowed, what to do.
+    """A mishap a user can mend; its text says what was given, what is allowed and what to do.
 
     The command line prints it as one line, `error: ...`, and exits with status 2.
     """
@@ -32,10 +32,10 @@ def choose(kind: str, given: str, allowed: Iterable[str]) -> str:
     """`given` if it is among `allowed`, else an error that names the nearest one.
 
     Example:
-        >>> choose("encoding", "rho", ["1ofk", "ro"])
+        >>> choose("code", "rho", ["1ofk", "ro"])
         Traceback (most recent call last):
         ...
-        multiway.errors.MultiwayError: unknown encoding 'rho': did you mean 'ro'? (allowed: 1ofk, ro)
+        multiway.errors.MultiwayError: unknown code 'rho': did you mean 'ro'? (allowed: 1ofk, ro)
     """
     names = list(allowed)
     if given not in names:

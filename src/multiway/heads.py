@@ -30,7 +30,7 @@ def find_head(network: nn.Module) -> Head:
     Raises:
         MultiwayError: there is no such layer.
     """
-    paths = {id(module): path for path, module in network.named_modules()}
+    paths: dict[int, str] = {id(module): path for path, module in network.named_modules()}
     if isinstance(network, nn.Linear):
         raise MultiwayError(
             "the network is one Linear layer and cannot swap itself; wrap it: nn.Sequential(layer)"

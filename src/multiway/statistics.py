@@ -24,7 +24,9 @@ class Interval:
     n: int
 
     def __str__(self) -> str:
-        return f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.n})"
+        return (
+            f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.n})"
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

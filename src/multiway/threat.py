@@ -247,7 +247,9 @@ class L2(Threat):
     @staticmethod
     def size(images: Tensor, center: Tensor) -> Tensor:
         """The Euclidean norm of the change, [N]."""
-        return torch.linalg.vector_norm((images.double() - center.double()).flatten(1), dim=1)
+        change = (images.double() - center.double()).flatten(1)
+        norms: Tensor = torch.linalg.vector_norm(change, dim=1)
+        return norms
 
     @staticmethod
     def _share_of_rounding(images: Tensor) -> float:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from multiway.data import ImageSet, batches, check_images, check_labels, to_float
+from multiway.checks import check_images, check_labels
+from multiway.data import ImageSet, batches, to_float
 from multiway.errors import MultiwayError
 
 

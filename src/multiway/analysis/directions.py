@@ -21,7 +21,7 @@ def sign_directions(length: int) -> Tensor:
     """
     if not 1 <= length <= 20:
         raise MultiwayError(f"2^L directions are counted one by one: L is 1 to 20, not {length}")
-    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=length)))
+    signs: Tensor = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=length)))
     return signs / length**0.5
 
 

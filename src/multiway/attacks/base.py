@@ -74,10 +74,15 @@ class Problem:
             targets=None if self.targets is None else self.targets[chosen],
         )
 
-    def broken(self, scores: Tensor) -> Tensor:
-        """Where `scores` [N, K] give the attacker what it wants, by more than rounding; [N]."""
-        floor = ROUNDING * scores.abs().amax(dim=1)
-        return lead(scores, self.labels, self.targets) > floor
+    def lead(self, scores: Tensor, draws: int = 1) -> Tensor:
+        """The attacker's lead less what rounding may add to it, [N * draws]; broken if above 0.
+
+        Args:
+            scores: [N * draws, K], those of one image together.
+        """
+        labels = self.labels.repeat_interleave(draws)
+        targets = None if self.targets is None else self.targets.repeat_interleave(draws)
+        return lead(scores, labels, targets) - ROUNDING * scores.abs().amax(dim=1)
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ class Attack(ABC):
 
 @contextlib.contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """`model` in eval mode, its weights frozen; afterwards it and the random states are as before."""
+    """`model` in eval mode, weights frozen; afterwards it and all random states are as before."""
     modes = [(module, module.training) for module in model.modules()]
     flags = [(weight, weight.requires_grad) for weight in model.parameters()]
     devices = {weight.device for weight in model.parameters() if weight.device.type == "cuda"}

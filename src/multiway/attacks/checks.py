@@ -8,7 +8,7 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from multiway.codebook import check_labels
+from multiway.checks import check_labels
 from multiway.errors import MultiwayError
 from multiway.outputs import output_tensor
 from multiway.threat import Threat
@@ -63,11 +63,11 @@ def check_images(images: Tensor, threat: Threat) -> None:
     low, high = threat.bounds
     smallest, largest = float(images.min()), float(images.max())
     if smallest < low or largest > high:
-        bytes_given = smallest >= 0 and largest <= 255 and (low, high) == (0.0, 1.0)
+        bytes_given = smallest >= 0 and 2 < largest <= 255 and (low, high) == (0.0, 1.0)
         advice = (
             "they look like bytes: divide them by 255"
             if bytes_given
-            else "they look normalised: undo that and normalise inside the model, or name their "
+            else "if they are normalised, undo that and normalise inside the model, or name their "
             f"range: bounds=({math.floor(smallest)}, {math.ceil(largest)})"
         )
         raise MultiwayError(

@@ -108,7 +108,7 @@ class PGD(Attack):
         for step in range(self.steps + 1):
             last = step == self.steps
             ascent = _look(goal, left, points) if last else _climb_from(goal, left, points)
-            broken = left.broken(ascent.scores)
+            broken = left.lead(ascent.scores) > 0
             best.keep(chosen, points, ascent, broken, climbed=not last)
             values[places] = ascent.value.double()
             curve.append(float(values.mean()))

@@ -40,7 +40,7 @@ BACKBONES: dict[str, Backbone] = {
 
 
 def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
-    """The network called `name`, with `outputs` linear outputs, for images [N, channels, size, size].
+    """The network called `name`: images [N, channels, size, size] to [N, outputs].
 
     Args:
         name: one of `BACKBONES`, or `package.module:function` for a function of yours that takes
@@ -64,7 +64,9 @@ def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -
     try:
         return BACKBONES[name](outputs=outputs, channels=channels, size=size)
     except MultiwayError as error:
-        raise MultiwayError(f"backbone '{name}' does not take {size}x{size} images: {error}") from None
+        raise MultiwayError(
+            f"backbone '{name}' does not take {size}x{size} images: {error}"
+        ) from None
 
 
 def rebuild_backbone(
@@ -108,8 +110,8 @@ def import_function(path: str) -> Callable[..., Any]:
             f"cannot import '{module_name}' of '{path}': {error}; write package.module:function "
             "and run from the folder that holds the package, or install it"
         ) from error
-    function = getattr(module, name, None)
-    if not callable(function):
+    function: Callable[..., Any] | None = getattr(module, name, None)
+    if function is None or not callable(function):
         public = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
         raise MultiwayError(
             f"'{module_name}' has no function '{name}'; it has {', '.join(public) or 'none'}"

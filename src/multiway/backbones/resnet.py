@@ -126,7 +126,7 @@ def wide_resnet(
     slope: float = 0.0,
     standardise_each_image: bool = False,
 ) -> nn.Module:
-    """Three stages of 16, 32 and 64 channels times `width`; depth 6n+2 or 6n+4 is n blocks a stage."""
+    """Stages of 16, 32 and 64 channels times `width`; depth 6n+2 or 6n+4 is n blocks in each."""
     return PreactResNet(
         outputs,
         channels,

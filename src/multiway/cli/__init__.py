@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
+from typer import Abort, TyperException
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit status 2."""
-    import click
-
     from multiway.cli.app import app
     from multiway.errors import MultiwayError
 
@@ -20,9 +20,9 @@ def main() -> None:
         sys.stdout.flush()
     except MultiwayError as error:
         status = _fail(str(error))
-    except click.ClickException as error:
-        status = _fail(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
+    except TyperException as error:
+        status = _usage(error)
+    except (Abort, KeyboardInterrupt):
         sys.stderr.write("stopped; a training goes on with the same command and --resume\n")
         status = 130
     except BrokenPipeError:
@@ -30,6 +30,15 @@ def main() -> None:
         sys.stderr.close()
         status = 1
     sys.exit(status)
+
+
+def _usage(error: TyperException) -> int:
+    """What typer objects to; a command called without anything just shows its help."""
+    message = error.format_message()
+    if message.startswith("Usage:"):
+        sys.stdout.write(message + "\n")
+        return 0
+    return _fail(message)
 
 
 def _fail(message: str) -> int:

@@ -62,7 +62,7 @@ def choose_device(name: str) -> torch.device:
 
 
 # A real number in an option: `Annotated[float, Number("--eps", help=...)]`.
-def Number(*names: str, help: str) -> typer.models.OptionInfo:  # noqa: N802
+def Number(*names: str, help: str) -> typer.models.OptionInfo:
     """An option that takes a decimal or a fraction."""
     option: typer.models.OptionInfo = typer.Option(
         *names, help=help, parser=parse_number, metavar="NUMBER"

@@ -2,7 +2,6 @@
 
 from multiway.data.augment import flip, pad_crop
 from multiway.data.catalog import CORRUPTIONS, DATASETS, Dataset, data_directory
-from multiway.data.checks import check_images, check_labels
 from multiway.data.download import fetch
 from multiway.data.images import ImageSet, batches, to_float
 from multiway.data.inventory import FileCheck, Presence, status, verify
@@ -17,8 +16,6 @@ __all__ = [
     "ImageSet",
     "Presence",
     "batches",
-    "check_images",
-    "check_labels",
     "data_directory",
     "fetch",
     "flip",

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from multiway.checks import check_images
 from multiway.errors import MultiwayError
 
 __all__ = ["ImageSet", "batches", "to_float"]
@@ -48,6 +49,8 @@ class ImageSet:
                 f"{self.name}: images are {_describe(images)}; they must be uint8 or float32 "
                 "[N, C, H, W]"
             )
+        if images.is_floating_point():
+            check_images(images)
         if labels.shape != images.shape[:1] or labels.dtype != torch.int64:
             raise MultiwayError(
                 f"{self.name}: labels are {_describe(labels)}; they must be int64 [{len(images)}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,7 @@ VIEW = 20
 def draw_intro(path: Path) -> Path:
     """Draw the three panels: 2-D one-hot, 2-D and 3-D codes, harmful directions counted."""
     turn = math.radians(28)
-    turned = torch.tensor(
-        [[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]
-    )
+    turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
     cross_entropy = torch.tensor([[-1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)
     solid = Codebook.random_orthogonal(2, 3, beta=1.0, seed=4).vectors
     with figure_style():
@@ -86,3 +85,7 @@ def _frame(axes: Any, codewords: Tensor) -> None:
     axes.axis("equal")
     axes.set_box_aspect(None, zoom=1.5)
     axes.view_init(elev=24, azim=VIEW)
+
+
+if __name__ == "__main__":
+    draw_intro(Path(sys.argv[1]))

@@ -26,11 +26,12 @@ def draw_matrices(
         side = 1.5 * len(names) + 1.2
         figure = Figure(figsize=(side * len(matrices) + 0.8, side + 0.6))
         figure.suptitle(title)
-        image = None
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
-        for axes, (heading, cells) in zip(panels, matrices, strict=True):
-            image = _heat_map(axes, heading, cells, names)
-        figure.colorbar(image, ax=list(panels), label="accuracy (%)", fraction=0.04)
+        images = [
+            _heat_map(axes, heading, cells, names)
+            for axes, (heading, cells) in zip(panels, matrices, strict=True)
+        ]
+        figure.colorbar(images[-1], ax=list(panels), label="accuracy (%)", fraction=0.04)
         return save_figure(figure, path)
 
 

@@ -77,9 +77,7 @@ def train(
 class _Training:
     """One training under way."""
 
-    def __init__(
-        self, job: Job, run: Run, device: torch.device | str, observer: Observer
-    ) -> None:
+    def __init__(self, job: Job, run: Run, device: torch.device | str, observer: Observer) -> None:
         self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
         self.validation, self.run = job.validation, run
         self.device, self.observer = device, observer
@@ -143,11 +141,11 @@ class _Training:
         if not value <= self.limit:  # written so that NaN fails too
             raise MultiwayError(
                 f"the loss is {value:.4g} at step {progress.step + 1} of {self.total}: training "
-                f"diverged at lr {self._lr():.4g}; start anew with a lower --lr (the last good state "
-                f"is kept in {self.run.state})"
+                f"diverged at lr {self._lr():.4g}; start anew with a lower --lr (the last good "
+                f"state is kept in {self.run.state})"
             )
         self.optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         for group in self.optimizer.param_groups:
             group["lr"] = self._lr()
         self.optimizer.step()
@@ -168,7 +166,7 @@ class _Training:
 
     def _end_epoch(self) -> None:
         loss, correct = self._means()
-        metrics = {
+        metrics: dict[str, Any] = {
             "step": self.progress.step,
             "epoch": math.ceil(self.progress.step / self.per_epoch),
             "loss": loss,

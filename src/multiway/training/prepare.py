@@ -52,19 +52,20 @@ def prepare(
         validation: share of the training images held out, stratified, and never trained on.
     """
     code = Encoding.make(encoding, len(data.classes), code_length, beta, code_seed)
-    architecture = {
-        "name": backbone,
+    sizes = {
         "outputs": code.codebook.length,
         "channels": data.channels,
         "size": _square_size(data),
     }
     with isolated():
         seeded(seed, "weights")
-        network = build_backbone(**architecture)
+        network = build_backbone(backbone, **sizes)
     gain = code.unit if recipe.scale == "unit" else 1.0
-    model = EncodedClassifier(network, code, gain, architecture=architecture)
+    model = EncodedClassifier(network, code, gain, architecture={"name": backbone, **sizes})
     if not 0 <= validation < 1:
-        raise MultiwayError(f"--validation is a share of the images from 0 to below 1, not {validation}")
+        raise MultiwayError(
+            f"--validation is a share of the images from 0 to below 1, not {validation}"
+        )
     train, held_out = data, None
     if validation:
         rest, chosen = stratified_split(data.labels, validation, seed)
@@ -111,7 +112,9 @@ def load_run(
             f"{directory} is not finished; go on with the same multiway train command and --resume"
         )
     if best and not run.best.exists():
-        raise MultiwayError(f"{directory} has no best weights; train with --validation to keep them")
+        raise MultiwayError(
+            f"{directory} has no best weights; train with --validation to keep them"
+        )
     return load_classifier(directory, backbone, weights=run.best.name if best else None), config
 
 

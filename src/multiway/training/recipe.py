@@ -144,7 +144,9 @@ def load_recipe(name: str) -> Recipe:
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise MultiwayError(f"the recipe {name} is not valid YAML: {error}".replace("\n", " ")) from error
+        raise MultiwayError(
+            f"the recipe {name} is not valid YAML: {error}".replace("\n", " ")
+        ) from error
     if not isinstance(values, dict):
         raise MultiwayError(f"the recipe {name} is not a mapping of fields to values")
     return _validated({"name": path.stem, **values}, name)
@@ -159,7 +161,9 @@ def _validated(values: dict[str, Any], where: str) -> Recipe:
         if problem["type"] == "extra_forbidden":
             owner = Schedule if field.startswith("schedule.") else Recipe
             hint = nearest(field.rpartition(".")[2], owner.model_fields)
-            raise MultiwayError(f"recipe '{where}' has an unknown field '{field}': {hint}") from None
+            raise MultiwayError(
+                f"recipe '{where}' has an unknown field '{field}': {hint}"
+            ) from None
         reason = problem["msg"].removeprefix("Value error, ")
         given = "" if isinstance(problem["input"], dict) else f", not {problem['input']!r}"
         raise MultiwayError(

@@ -73,8 +73,8 @@ class Run:
                 file.write(json.dumps(values, allow_nan=False) + "\n")
         except OSError as error:
             raise MultiwayError(
-                f"cannot write {self.directory / METRICS}: {error.strerror}; free some space and go "
-                "on with --resume"
+                f"cannot write {self.directory / METRICS}: {error.strerror}; free some space and "
+                "go on with --resume"
             ) from error
 
     def metrics(self) -> list[dict[str, Any]]:

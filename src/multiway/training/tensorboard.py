@@ -28,7 +28,7 @@ class TensorBoard:
                 'pip install "multiway[tensorboard]"'
             ) from error
         self._inner = inner
-        self._writer = SummaryWriter(str(directory))  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(directory))
 
     def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
         """Passed on."""
@@ -37,10 +37,10 @@ class TensorBoard:
     def epoch(self, metrics: dict[str, Any]) -> None:
         """Write the numbers of the epoch, and pass them on."""
         for name in ("loss", "accuracy", "lr"):
-            self._writer.add_scalar(name, metrics[name], metrics["step"])  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, metrics[name], metrics["step"])
         if "validation" in metrics:
-            self._writer.add_scalar(  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(
                 "validation accuracy", metrics["validation"]["value"], metrics["step"]
             )
-        self._writer.flush()  # type: ignore[no-untyped-call]
+        self._writer.flush()
         self._inner.epoch(metrics)

@@ -1,0 +1,39 @@
+# Every target sets up what it needs. The first call installs into .venv; later calls reinstall
+# nothing unless pyproject.toml or constraints.txt changed.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check figures benchmark format clean
+
+demo: $(READY)
+	$(BIN)/multiway demo --out multiway-demo
+
+test: $(READY)
+	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+figures: $(READY)
+	$(BIN)/python -m multiway.report.intro docs/figures/intro.svg
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/foundation.py
+	$(BIN)/python benchmarks/attacks.py
+
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11) and 'multiway needs Python 3.11 or newer')"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf .venv multiway-demo .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,131 @@
+"""NAttack: evolution of a search distribution, by queries alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from multiway.attacks.base import Attack, Problem
+from multiway.attacks.pgd import check_count
+from multiway.attacks.queries import Best, groups
+from multiway.attacks.result import Attempt
+from multiway.errors import MultiwayError
+from multiway.threat import Streams, make_streams
+
+__all__ = ["NAttack"]
+
+# Spread of the distribution's first mean.
+START = 0.001
+
+
+@dataclass(frozen=True)
+class NAttack(Attack):
+    """Learns a distribution over adversarial images from the scores of its samples.
+
+    Images are x' = (tanh(arctanh(x) + w) + 1) / 2 with x scaled to [-1, 1], clipped to the ball;
+    w has the distribution N(mu, sigma^2). Each step samples a population of w, ranks its images by
+    the attacker's lead (Eq. 5; the maximum over the wrong classes of each sample on its own) and
+    moves mu by `step_size / (population * sigma) * sum(z-scored lead * noise)`. An image ends with
+    its first sample that is misclassified.
+
+    Args:
+        threat: what may be done to an image.
+        steps: of the distribution.
+        population: samples, and so queries, in a step.
+        sigma: spread of the distribution.
+        step_size: alpha, the rate at which mu moves.
+        queries: budget for each image; None for `steps * population`.
+        edge: how near to the bounds a pixel may lie before arctanh, as a share of their range.
+            At a bound arctanh is infinite and the pixel would never move.
+        early_stop: see `Attack`.
+
+    Example:
+        >>> from multiway.threat import Linf
+        >>> NAttack(Linf(8 / 255), queries=20_000).population
+        300
+
+    References:
+        Li et al., NATTACK: learning the distributions of adversarial examples for an improved
+        black-box attack on deep neural networks, ICML 2019.
+    """
+
+    steps: int = 400
+    population: int = 300
+    sigma: float = 0.1
+    step_size: float = 0.008
+    queries: int | None = None
+    edge: float = 1e-6
+
+    def __post_init__(self) -> None:
+        check_count("steps", self.steps)
+        check_count("population", self.population)
+        if self.population < 2:
+            raise MultiwayError("population must be 2 or more: samples are compared to each other")
+        for name, value in (("sigma", self.sigma), ("step_size", self.step_size)):
+            if not (math.isfinite(value) and value > 0):
+                raise MultiwayError(f"{name} must be above 0, not {value}")
+        if not 0 < self.edge < 0.5:
+            raise MultiwayError(f"edge is a share of the range between 0 and 0.5, not {self.edge}")
+        if self.queries is not None and self.queries < self.population:
+            raise MultiwayError(
+                f"a budget of {self.queries} queries does not pay for one population of "
+                f"{self.population}; lower the population or raise the budget"
+            )
+
+    def run(self, problem: Problem) -> Attempt:
+        """Steps for all images that still stand, a bounded number of samples at a time."""
+        images = problem.images
+        streams = make_streams(images, problem.seed, "nattack")
+        low, high = problem.threat.bounds
+        share = ((images - low) / (high - low)).clamp(self.edge, 1 - self.edge)
+        # arctanh(2s - 1) = logit(s) / 2
+        origin = torch.logit(share) / 2
+        mean = START * _normal(images, streams, 1).view_as(images)
+        best = Best(problem)
+        standing = torch.arange(len(images), device=images.device)
+        curve: list[float] = []
+        for _ in range(self._affordable_steps()):
+            for chosen in groups(standing, self.population):
+                noise = _normal(images[chosen], [streams[i] for i in chosen], self.population)
+                points = self._images(problem.take(chosen), origin[chosen] + mean[chosen], noise)
+                rank = _z_scored(best.offer(chosen, points))
+                move = torch.einsum("np,npd->nd", rank, noise).view_as(mean[chosen])
+                mean[chosen] += self.step_size / (self.population * self.sigma) * move
+            curve.append(float(best.lead.double().mean()))
+            if self.early_stop:
+                standing = best.standing(standing)
+            if len(standing) == 0:
+                break
+        return replace(best.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
+
+    def _affordable_steps(self) -> int:
+        return (
+            self.steps if self.queries is None else min(self.steps, self.queries // self.population)
+        )
+
+    def _images(self, problem: Problem, place: Tensor, noise: Tensor) -> Tensor:
+        """The images of `place + sigma * noise`, [n * population, ...], inside the ball."""
+        low, high = problem.threat.bounds
+        points = torch.add(place.flatten(1)[:, None], noise, alpha=self.sigma)
+        points = points.tanh_().mul_((high - low) / 2).add_((high + low) / 2)
+        points = points.view(-1, *place.shape[1:])
+        each = torch.arange(len(place), device=place.device).repeat_interleave(self.population)
+        return problem.threat.take(each).project(points, problem.images[each])
+
+
+def _normal(images: Tensor, streams: Streams, draws: int) -> Tensor:
+    """Standard normal values from each image's own stream, [n, draws, D]."""
+    shape = (draws, images[0].numel())
+    parts = [torch.randn(shape, generator=stream, dtype=images.dtype) for stream in streams]
+    return torch.stack(parts).to(images.device)
+
+
+def _z_scored(leads: Tensor) -> Tensor:
+    """Each image's leads [n, draws] at mean 0 and deviation 1; zero where they are all alike."""
+    spread = leads.std(dim=1, keepdim=True)
+    return (leads - leads.mean(dim=1, keepdim=True)) / spread.clamp_min(
+        torch.finfo(leads.dtype).tiny
+    )

@@ -1,0 +1,66 @@
+"""Noise: random points of the ball, the floor under every other attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from multiway.attacks.base import Attack, Problem
+from multiway.attacks.pgd import check_count
+from multiway.attacks.queries import Best, groups
+from multiway.attacks.result import Attempt
+from multiway.errors import choose
+from multiway.threat import make_streams
+
+__all__ = ["Noise"]
+
+# Draws of one image in one pass. Fixed, so that a stream is used alike in every batch.
+ROUND = 100
+
+Kind = Literal["uniform", "corners"]
+
+
+@dataclass(frozen=True)
+class Noise(Attack):
+    """Random draws from the threat model; an image is broken if the model errs on one of them.
+
+    What this finds, an attack that follows gradients must find too, or its gradients are masked.
+
+    Args:
+        threat: what may be done to an image.
+        draws: how many for each image.
+        kind: `uniform` by volume, or `corners`: as far out as the ball goes (its surface for L2).
+        early_stop: see `Attack`.
+
+    Example:
+        >>> from multiway.threat import Linf
+        >>> Noise(Linf(0.3), kind="corners").draws
+        10000
+    """
+
+    draws: int = 10_000
+    kind: Kind = "uniform"
+
+    def __post_init__(self) -> None:
+        check_count("draws", self.draws)
+        choose("kind of noise", self.kind, get_args(Kind))
+
+    def run(self, problem: Problem) -> Attempt:
+        """Rounds of draws for all that still stand."""
+        images = problem.images
+        streams = make_streams(images, problem.seed, "noise", self.kind)
+        best = Best(problem)
+        standing = torch.arange(len(images), device=images.device)
+        for done in range(0, self.draws, ROUND):
+            draws = min(ROUND, self.draws - done)
+            for chosen in groups(standing, draws):
+                threat = problem.threat.take(chosen)
+                draw = threat.sample if self.kind == "uniform" else threat.extremes
+                best.offer(chosen, draw(images[chosen], [streams[i] for i in chosen], draws))
+            if self.early_stop:
+                standing = best.standing(standing)
+            if len(standing) == 0:
+                break
+        return best.attempt
