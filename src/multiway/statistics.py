@@ -47,4 +47,6 @@ def proportion(successes: int, n: int) -> Interval:
     p = successes / n
     centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
-    return Interval(p, max(0.0, centre - half), min(1.0, centre + half), n)
+    # Rounding must not push a bound past the value or out of [0, 1].
+    low, high = min(p, max(0.0, centre - half)), max(p, min(1.0, centre + half))
+    return Interval(p, low, high, n)

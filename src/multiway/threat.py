@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from multiway.errors import MultiwayError
+from multiway.randomness import generator
 
 __all__ = ["L2", "Linf", "Streams", "Threat", "make_streams"]
 
@@ -33,13 +34,8 @@ def make_streams(images: Tensor, seed: int, *purpose: str | int) -> list[torch.G
         >>> bool(torch.rand((), generator=alone) == torch.rand((), generator=among_others))
         True
     """
-    prefix = repr((seed, *purpose)).encode()
-    streams = []
-    for image in images.detach().cpu().contiguous().numpy():
-        digest = hashlib.blake2b(prefix + image.tobytes(), digest_size=8).digest()
-        # The CPU generator keeps 32 bits of its seed.
-        streams.append(torch.Generator().manual_seed(int.from_bytes(digest[:4], "little")))
-    return streams
+    contents = (image.tobytes() for image in images.detach().cpu().contiguous().numpy())
+    return [generator(seed, *purpose, hashlib.sha256(bits).hexdigest()) for bits in contents]
 
 
 @dataclass(frozen=True)
@@ -64,11 +60,11 @@ class Threat(ABC):
                 f"eps is a number or a tensor [N] with one for each image, not a tensor of shape "
                 f"{list(self.eps.shape)}"
             )
-        smallest = _extreme(self.eps, Tensor.min)
-        if not smallest > 0:
+        radii = torch.as_tensor(self.eps, dtype=torch.float64)
+        if not bool((radii > 0).all()):
             raise MultiwayError(
-                f"eps is how far an attacker may go; it must be above 0, not {smallest:g} "
-                "(for example 0.3 on MNIST, 8/255 on CIFAR, math.inf for no bound)"
+                f"eps is how far an attacker may go; it must be above 0, not {radii.min():g} (for "
+                "example 0.3 on MNIST, 8/255 on CIFAR, math.inf for no bound)"
             )
 
     @abstractmethod
@@ -117,7 +113,9 @@ class Threat(ABC):
         rounding = torch.finfo(images.dtype).eps * max(abs(low), abs(high))
         forgiven = 2 * rounding * self._share_of_rounding(images)
         sizes, flat = self.size(images, center), images.flatten(1)
-        in_ball = sizes <= torch.as_tensor(self.eps).to(sizes) + forgiven
+        in_ball = (
+            sizes <= torch.as_tensor(self.eps, dtype=sizes.dtype, device=sizes.device) + forgiven
+        )
         return in_ball & (flat >= low - rounding).all(1) & (flat <= high + rounding).all(1)
 
     @staticmethod
@@ -151,8 +149,10 @@ class Linf(Threat):
     def __post_init__(self) -> None:
         super().__post_init__()
         low, high = self.bounds
-        largest = _extreme(self.eps, Tensor.max)
-        if math.isfinite(largest) and largest >= high - low:
+        radii = torch.as_tensor(self.eps, dtype=torch.float64)
+        whole = radii[radii.isfinite() & (radii >= high - low)]
+        if whole.numel():
+            largest = float(whole.max())
             raise MultiwayError(
                 f"eps {largest:g} lets every pixel run through the whole range [{low:g}, "
                 f"{high:g}]; surely {largest:g}/255 was meant: write {largest:g}/255 (math.inf is "
@@ -259,12 +259,6 @@ class L2(Threat):
         """eps, or the diagonal of the bounds."""
         low, high = self.bounds
         return _smaller(self.eps, (high - low) * math.sqrt(images[0].numel()))
-
-
-def _extreme(eps: float | Tensor, which: Callable[[Tensor], Tensor]) -> float:
-    """The smallest or largest eps; NaN if there is none."""
-    values = torch.as_tensor(eps, dtype=torch.float64)
-    return float(which(values)) if values.numel() else math.nan
 
 
 def _each(center: Tensor, draws: int) -> Tensor:

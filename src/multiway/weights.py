@@ -6,18 +6,33 @@ from pathlib import Path
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor, nn
 
 from multiway.errors import MultiwayError
 from multiway.files import atomic
 
-__all__ = ["load_tensors", "read_tensors", "save_weights"]
+__all__ = ["load_tensors", "read_tensors", "save_weights", "write_tensors"]
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
     """Write a model's parameters and buffers, the codebook among them, to `path`."""
+    write_tensors(model.state_dict(), path)
+
+
+def write_tensors(
+    tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None
+) -> None:
+    """Write `tensors` to `path`, atomically; names that share one tensor are written once."""
+    unique: dict[tuple[int, torch.Size, torch.device], str] = {}
+    for name, tensor in tensors.items():
+        unique.setdefault((tensor.data_ptr(), tensor.shape, tensor.device), name)
+    kept = {name: tensors[name].detach().contiguous() for name in unique.values()}
     with atomic(path) as temporary:
-        safetensors.torch.save_model(model, str(temporary))
+        try:
+            safetensors.torch.save_file(kept, temporary, metadata)
+        except safetensors.SafetensorError as error:
+            raise OSError(str(error)) from error  # a full disk, which `atomic` puts into words
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
@@ -43,7 +58,7 @@ def load_tensors(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> No
                 f"{list(expected[name].shape)} in the network"
             )
     missing, unexpected = model.load_state_dict(tensors, strict=False)
-    # Names that share one tensor are saved once, so a name may be absent whose twin is there.
+    # Names that share one tensor are written once, so a name may be absent whose twin is there.
     pointers = {expected[name].data_ptr() for name in tensors if name in expected}
     missing = [name for name in missing if expected[name].data_ptr() not in pointers]
     if missing or unexpected:

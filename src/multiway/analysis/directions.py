@@ -21,8 +21,9 @@ def sign_directions(length: int) -> Tensor:
     """
     if not 1 <= length <= 20:
         raise MultiwayError(f"2^L directions are counted one by one: L is 1 to 20, not {length}")
-    signs: Tensor = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=length)))
-    return signs / length**0.5
+    signs = torch.tensor(list(itertools.product([-1.0, 1.0], repeat=length)))
+    unit: Tensor = signs / length**0.5
+    return unit
 
 
 def distance_to_boundary(codewords: Tensor, point: Tensor) -> float:
@@ -46,5 +47,10 @@ def harmful_directions(codewords: Tensor, point: Tensor, directions: Tensor, ste
         step: length of the step, in units of the distance from `point` to the nearest boundary.
     """
     moved = point + step * distance_to_boundary(codewords, point) * directions
-    own = torch.cdist(point[None], codewords).argmin(dim=1)
-    return torch.cdist(moved, codewords).argmin(dim=1) != own
+    return _nearest(codewords, moved) != _nearest(codewords, point[None])
+
+
+def _nearest(codewords: Tensor, points: Tensor) -> Tensor:
+    # |x - c|^2 without its |x|^2, in which a large x would drown the difference.
+    codewords, points = codewords.double(), points.double()
+    return (codewords.square().sum(dim=1) - 2 * points @ codewords.T).argmin(dim=1)

@@ -15,6 +15,7 @@ from multiway.threat import Threat
 
 __all__ = [
     "AttackWarning",
+    "check_count",
     "check_images",
     "check_labels_and_targets",
     "check_placement",
@@ -43,6 +44,12 @@ def warn(kind: str, text: str) -> None:
     """Show `text` to the user as an `AttackWarning`."""
     # The stack: warn, the check, Attack.__call__, and then the user's line.
     warnings.warn(AttackWarning(kind, text), stacklevel=4)
+
+
+def check_count(name: str, value: int) -> None:
+    """Refuse a number of steps, restarts or draws that is not a positive integer."""
+    if not isinstance(value, int) or value < 1:
+        raise MultiwayError(f"{name} is a whole number, 1 or more, not {value!r}")
 
 
 def check_images(images: Tensor, threat: Threat) -> None:
@@ -153,7 +160,6 @@ def check_scores(scores: Tensor) -> None:
         )
 
 
-@torch.no_grad()
 def warn_if_random(model: nn.Module, images: Tensor, scores: Tensor) -> None:
     """Warn if a second pass does not repeat `scores` [N, K], which `model` gave `images`."""
     again = output_tensor(model(images[:REPEATED]))

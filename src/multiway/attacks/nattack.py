@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.pgd import check_count
+from multiway.attacks.checks import check_count
 from multiway.attacks.queries import Best, groups
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
-from multiway.threat import Streams, make_streams
+from multiway.threat import L2, Streams, make_streams
 
 __all__ = ["NAttack"]
 
@@ -38,8 +38,9 @@ class NAttack(Attack):
         sigma: spread of the distribution.
         step_size: alpha, the rate at which mu moves.
         queries: budget for each image; None for `steps * population`.
-        edge: how near to the bounds a pixel may lie before arctanh, as a share of their range.
-            At a bound arctanh is infinite and the pixel would never move.
+        edge: how far inside the bounds a pixel that lies on them starts, as a share of eps. There
+            arctanh is infinite and the published attack stands still: most pixels of a digit
+            never move. Half of eps is the middle of what such a pixel may become.
         early_stop: see `Attack`.
 
     Example:
@@ -57,7 +58,7 @@ class NAttack(Attack):
     sigma: float = 0.1
     step_size: float = 0.008
     queries: int | None = None
-    edge: float = 1e-6
+    edge: float = 0.5
 
     def __post_init__(self) -> None:
         check_count("steps", self.steps)
@@ -67,8 +68,8 @@ class NAttack(Attack):
         for name, value in (("sigma", self.sigma), ("step_size", self.step_size)):
             if not (math.isfinite(value) and value > 0):
                 raise MultiwayError(f"{name} must be above 0, not {value}")
-        if not 0 < self.edge < 0.5:
-            raise MultiwayError(f"edge is a share of the range between 0 and 0.5, not {self.edge}")
+        if not 0 < self.edge <= 1:
+            raise MultiwayError(f"edge is a share of eps, above 0 and up to 1, not {self.edge}")
         if self.queries is not None and self.queries < self.population:
             raise MultiwayError(
                 f"a budget of {self.queries} queries does not pay for one population of "
@@ -79,10 +80,7 @@ class NAttack(Attack):
         """Steps for all images that still stand, a bounded number of samples at a time."""
         images = problem.images
         streams = make_streams(images, problem.seed, "nattack")
-        low, high = problem.threat.bounds
-        share = ((images - low) / (high - low)).clamp(self.edge, 1 - self.edge)
-        # arctanh(2s - 1) = logit(s) / 2
-        origin = torch.logit(share) / 2
+        origin = self._origin(problem)
         mean = START * _normal(images, streams, 1).view_as(images)
         best = Best(problem)
         standing = torch.arange(len(images), device=images.device)
@@ -105,6 +103,19 @@ class NAttack(Attack):
         return (
             self.steps if self.queries is None else min(self.steps, self.queries // self.population)
         )
+
+    def _origin(self, problem: Problem) -> Tensor:
+        """arctanh of the images, scaled to [-1, 1] and kept off the bounds; [N, ...]."""
+        low, high = problem.threat.bounds
+        images, radius = problem.images, problem.threat.reach(problem.images)
+        if isinstance(problem.threat, L2):
+            # The change of one pixel when all change alike.
+            radius = radius / math.sqrt(images[0].numel())
+        edge = (self.edge * torch.as_tensor(radius).to(images) / (high - low)).clamp(1e-6, 0.25)
+        edge = edge.view(-1, *[1] * (images.ndim - 1))
+        share = ((images - low) / (high - low)).clamp(edge, 1 - edge)
+        # arctanh(2s - 1) = logit(s) / 2
+        return torch.logit(share) / 2
 
     def _images(self, problem: Problem, place: Tensor, noise: Tensor) -> Tensor:
         """The images of `place + sigma * noise`, [n * population, ...], inside the ball."""

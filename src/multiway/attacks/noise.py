@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.pgd import check_count
+from multiway.attacks.checks import check_count
 from multiway.attacks.queries import Best, groups
 from multiway.attacks.result import Attempt
 from multiway.errors import choose

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
+from multiway.attacks.checks import check_count
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.objectives import Ascent, Goal
 from multiway.threat import Linf, Threat, make_streams
 
-__all__ = ["PGD", "check_count"]
+__all__ = ["PGD", "paper_step"]
 
 
 @dataclass(frozen=True)
@@ -159,20 +160,14 @@ class _Best:
         self.broken[index] = broken[better]
         self.attempt.forwards[chosen] += 1
         self.attempt.backwards[chosen] += int(climbed)
-        self.attempt.zero_gradients[chosen] |= ascent.zero
+        self.attempt.zero_gradients[chosen] |= ascent.zero & ~broken
         self.attempt.nan_gradients[chosen] |= ascent.nan
 
 
 def paper_step(threat: Threat) -> float:
     """eps / 30: the .01 that Madry et al. take at eps .3. The paper leaves its step size open."""
     low, high = threat.bounds
-    return min(float(torch.as_tensor(threat.eps).min()), high - low) / 30
-
-
-def check_count(name: str, value: int) -> None:
-    """Refuse a number of steps, restarts or draws that is not a positive integer."""
-    if not isinstance(value, int) or value < 1:
-        raise MultiwayError(f"{name} is a whole number, 1 or more, not {value!r}")
+    return min(float(torch.as_tensor(threat.eps, dtype=torch.float64).min()), high - low) / 30
 
 
 def _check_step_size(size: float, threat: Threat) -> None:

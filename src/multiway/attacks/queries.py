@@ -14,14 +14,12 @@ from multiway.attacks.result import Attempt
 __all__ = ["PASS", "Best", "groups"]
 
 # Images in one forward pass: bounds the memory, and is enough to keep the processor busy.
-PASS = 1200
+PASS = 600
 
 
 def groups(standing: Tensor, draws: int) -> Iterator[Tensor]:
     """`standing` [N] in parts whose images, with `draws` tries each, make up one forward pass."""
-    size = max(1, PASS // draws)
-    for start in range(0, len(standing), size):
-        yield standing[start : start + size]
+    yield from torch.split(standing, max(1, PASS // draws))
 
 
 class Best:

@@ -27,7 +27,7 @@ def net_a(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
             ("dropout1", nn.Dropout(0.25)),
             ("flatten", nn.Flatten()),
         ],
-        outputs, channels, size, hidden=128, dropout=0.5,
+        outputs, channels, size, hidden=128, dropout=0.5, glorot=True,
     )  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def net_b(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
             ("dropout2", nn.Dropout(0.5)),
             ("flatten", nn.Flatten()),
         ],
-        outputs, channels, size,
+        outputs, channels, size, glorot=True,
     )  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def net_c(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
             ("dropout1", nn.Dropout(0.25)),
             ("flatten", nn.Flatten()),
         ],
-        outputs, channels, size, hidden=128, dropout=0.5,
+        outputs, channels, size, hidden=128, dropout=0.5, glorot=True,
     )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def net_d(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
             (f"dropout{i}", nn.Dropout(0.5)),
         ]
         width = 300
-    return nn.Sequential(OrderedDict([*layers, ("head", nn.Linear(width, outputs))]))
+    return _glorot(nn.Sequential(OrderedDict([*layers, ("head", nn.Linear(width, outputs))])))
 
 
 def madry(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
@@ -115,6 +115,7 @@ def _with_head(
     size: int,
     hidden: int | None = None,
     dropout: float = 0.0,
+    glorot: bool = False,
 ) -> nn.Module:
     """`features`, a hidden layer if asked for, and the linear head, sized for the images."""
     # A copy on the meta device computes shapes and nothing else.
@@ -129,4 +130,19 @@ def _with_head(
         width = hidden
     if dropout:
         layers.append(("dropout_hidden", nn.Dropout(dropout)))
-    return nn.Sequential(OrderedDict([*layers, ("head", nn.Linear(width, outputs))]))
+    network = nn.Sequential(OrderedDict([*layers, ("head", nn.Linear(width, outputs))]))
+    return _glorot(network) if glorot else network
+
+
+def _glorot(network: nn.Module) -> nn.Module:
+    """Start as A to D start where they come from: Keras draws by Glorot, with biases of zero.
+
+    torch's own start is narrower; with the paper's small steps it costs about half a per cent of
+    accuracy after six epochs.
+    """
+    for layer in network.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Linear)):
+            nn.init.xavier_uniform_(layer.weight)
+            assert layer.bias is not None
+            nn.init.zeros_(layer.bias)
+    return network

@@ -8,6 +8,9 @@ from typer import Abort, TyperException
 
 __all__ = ["main"]
 
+# The shell's status for a program that was stopped from the keyboard.
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit status 2."""
@@ -23,12 +26,13 @@ def main() -> None:
     except TyperException as error:
         status = _usage(error)
     except (Abort, KeyboardInterrupt):
-        sys.stderr.write("stopped; a training goes on with the same command and --resume\n")
-        status = 130
+        status = INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) has gone; nothing is left to say to it.
         sys.stderr.close()
         status = 1
+    if status == INTERRUPTED:  # typer makes this of a KeyboardInterrupt, too
+        sys.stderr.write("stopped; a training goes on with the same command and --resume\n")
     sys.exit(status)
 
 

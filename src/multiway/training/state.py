@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from multiway.errors import MultiwayError
-from multiway.files import atomic
-from multiway.weights import load_tensors, read_tensors
+from multiway.weights import load_tensors, read_tensors, write_tensors
 
 __all__ = ["Progress", "load_state", "save_state"]
 
@@ -48,11 +46,7 @@ def save_state(
         for name, value in values.items():
             if isinstance(value, Tensor):
                 tensors[f"optimizer.{index}.{name}"] = value
-    tensors = {name: tensor.detach().contiguous() for name, tensor in tensors.items()}
-    with atomic(path) as temporary:
-        safetensors.torch.save_file(
-            tensors, temporary, metadata={"progress": json.dumps(asdict(progress))}
-        )
+    write_tensors(tensors, path, metadata={"progress": json.dumps(asdict(progress))})
 
 
 def load_state(

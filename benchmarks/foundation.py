@@ -1,0 +1,151 @@
+"""Speed of the foundation against plain PyTorch: ratios inside one run.
+
+Usage: python benchmarks/foundation.py [--steps N]
+
+Every pair is measured in turns, a few steps of one and then of the other, so that whatever else
+the machine does hits both alike; the ratio is that of the medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from multiway.backbones import build_backbone
+from multiway.classifier import EncodedClassifier
+from multiway.codebook import Codebook
+from multiway.data import ImageSet
+from multiway.encoding import Encoding
+from multiway.training import Recipe, open_run, prepare, train
+
+BATCH = 64
+
+
+def digits(n: int) -> ImageSet:
+    """Random bytes in the shape of MNIST: speed does not depend on what is in them."""
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (n, 1, 28, 28), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(0, 10, (n,), generator=generator)
+    return ImageSet("random", "train", images, labels, tuple("0123456789"))
+
+
+def ratio(ours: Callable[[], None], theirs: Callable[[], None], rounds: int) -> float:
+    """Time of `ours` over time of `theirs`, medians of alternating rounds after one of warm-up."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for round_ in range(rounds + 1):
+        for which, work in enumerate((ours, theirs)):
+            start = time.perf_counter()
+            work()
+            if round_:
+                times[which].append(time.perf_counter() - start)
+    return statistics.median(times[0]) / statistics.median(times[1])
+
+
+def our_epoch(data: ImageSet, backbone: str, encoding: str) -> Callable[[], None]:
+    """An epoch of `multiway.training.train`, state saved at start and end as always."""
+    recipe = Recipe(name="benchmark", lr=0.001, momentum=0.5, batch_size=BATCH, epochs=1)
+
+    def epoch() -> None:
+        job = prepare(data, backbone, encoding, recipe)
+        with tempfile.TemporaryDirectory() as folder:
+            train(job, open_run(Path(folder) / "run", job.config, resume=False))
+
+    return epoch
+
+
+def bare_epoch(data: ImageSet, backbone: str, encoding: str) -> Callable[[], None]:
+    """What one would write by hand, with the same building of the network."""
+    code = Encoding.make(encoding, 10)
+    book = code.codebook.vectors
+
+    def epoch() -> None:
+        network = build_backbone(backbone, code.codebook.length)
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.5)
+        for chosen in torch.randperm(len(data)).split(BATCH):
+            images, labels = data.images[chosen].float() / 255, data.labels[chosen]
+            output = network(images)
+            if encoding == "1ofk":
+                loss = nn.functional.cross_entropy(output, labels)
+            else:
+                loss = nn.functional.mse_loss(output, book[labels])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            loss.item()
+
+    return epoch
+
+
+def inference(model: nn.Module) -> Callable[[], None]:
+    """A few passes of 250 images."""
+    images = torch.rand(250, 1, 28, 28)
+    model.eval()
+
+    @torch.no_grad()
+    def passes() -> None:
+        for _ in range(4):
+            model(images)
+
+    return passes
+
+
+def seconds(work: Callable[[], object], rounds: int = 5) -> float:
+    """The median time of `work`."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def help_seconds() -> float:
+    """`multiway --help`, as a process."""
+    line = [sys.executable, "-c", "from multiway.cli import main; main()", "--help"]
+    return seconds(lambda: subprocess.run(line, capture_output=True, check=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=40, help="training steps a round")
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    data = digits(arguments.steps * BATCH)
+    rounds = arguments.rounds
+    print(
+        f"{date.today()}, {platform.machine()}, {torch.get_num_threads()} threads, "
+        f"torch {torch.__version__}, {rounds} rounds of {arguments.steps} steps\n"
+    )
+    print("| measured | figure | at most |\n|---|---|---|")
+
+    def row(name: str, value: str, limit: str) -> None:
+        print(f"| {name} | {value} | {limit} |", flush=True)
+
+    for backbone, encoding in (("a", "1ofk"), ("a", "ro"), ("madry", "1ofk"), ("madry", "ro")):
+        ours, bare = (make(data, backbone, encoding) for make in (our_epoch, bare_epoch))
+        value = ratio(ours, bare, rounds)
+        row(f"our loop / bare loop, `{backbone}`, {encoding}", f"{value:.3f}", "1.05")
+    value = ratio(our_epoch(data, "a", "ro"), our_epoch(data, "a", "1ofk"), rounds)
+    row("RO epoch / 1ofK epoch, `a`", f"{value:.3f}", "1.10")
+    for backbone in ("a", "wong"):
+        network = build_backbone(backbone, 2000)
+        folded = EncodedClassifier(network, Encoding.make("ro", 10)).fold()
+        value = ratio(inference(folded), inference(build_backbone(backbone, 10)), 9 * rounds)
+        row(f"folded RO inference / one-hot inference, `{backbone}`", f"{value:.3f}", "1.02")
+    row("codebook, K=1000, L=2000", f"{seconds(lambda: Codebook.random_orthogonal(1000, 2000)):.2f} s", "1 s")
+    row("`multiway --help`", f"{help_seconds():.2f} s", "0.5 s")
+
+
+if __name__ == "__main__":
+    main()

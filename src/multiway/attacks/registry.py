@@ -1,0 +1,49 @@
+"""Attacks by name, as the command line asks for them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from multiway.attacks.base import Attack
+from multiway.attacks.fgsm import FGSM
+from multiway.attacks.nattack import NAttack
+from multiway.attacks.noise import Noise
+from multiway.attacks.pgd import PGD
+from multiway.errors import MultiwayError, choose
+from multiway.threat import Threat
+
+__all__ = ["ATTACKS", "build_attack"]
+
+# Each is called with a threat model and the options that its signature names.
+ATTACKS: dict[str, Callable[..., Attack]] = {
+    "fgsm": FGSM,
+    "pgd": PGD,
+    "pgd-1k": PGD.paper_1k,
+    "pgd-5k": PGD.paper_5k,
+    "nattack": NAttack,
+    "noise": Noise,
+}
+
+
+def build_attack(name: str, threat: Threat, **options: Any) -> Attack:
+    """The attack called `name`; an option that is None keeps the attack's own default.
+
+    Example:
+        >>> from multiway.threat import Linf
+        >>> build_attack("pgd", Linf(0.3), steps=100, restarts=None).steps
+        100
+
+    Raises:
+        MultiwayError: an unknown name, or an option that the attack does not have.
+    """
+    builder = ATTACKS[choose("attack", name, ATTACKS)]
+    given = {key: value for key, value in options.items() if value is not None}
+    allowed = [key for key in inspect.signature(builder).parameters if key != "threat"]
+    unknown = [key for key in given if key not in allowed]
+    if unknown:
+        raise MultiwayError(
+            f"attack '{name}' has no {', '.join(unknown)}; it takes {', '.join(allowed)}"
+        )
+    return builder(threat, **given)

@@ -1,0 +1,89 @@
+"""Transfer: images crafted on one model, shown to others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from multiway.attacks.base import Attack
+from multiway.attacks.checks import check_count
+from multiway.attacks.evaluate import predict
+from multiway.attacks.result import AttackResult
+from multiway.errors import MultiwayError
+from multiway.statistics import Interval, proportion
+
+__all__ = ["Transfer", "transfer"]
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Images crafted on a source, and how other models fare on them.
+
+    Attributes:
+        crafted: the attack on the source itself (its success is white-box).
+        predictions: of each target on the crafted images, [N].
+        accuracy: of each target on the crafted images.
+        clean: of each target on the images as they were.
+    """
+
+    crafted: AttackResult
+    predictions: dict[str, Tensor]
+    accuracy: dict[str, Interval]
+    clean: dict[str, Interval]
+
+
+def transfer(
+    attack: Attack,
+    source: nn.Module,
+    targets: Mapping[str, nn.Module],
+    images: Tensor,
+    labels: Tensor,
+    *,
+    batch_size: int = 250,
+    seed: int = 0,
+) -> Transfer:
+    """Craft with `attack` on `source` once, and measure every one of `targets` on the result.
+
+    Every image is attacked to the end, broken or not: an image that fools the source by a hair
+    seldom fools another model. With PGD's `kappa` the attack aims at that lead (the paper's
+    high-confidence transfer) and an image that has reached it is left alone.
+
+    Args:
+        targets: models by name.
+        images: [N, ...], all of them attacked, `batch_size` at a time.
+        labels: [N].
+
+    Example:
+        >>> from multiway.attacks import FGSM
+        >>> from multiway.threat import Linf
+        >>> one, other = (nn.Sequential(nn.Flatten(), nn.Linear(16, 3)) for _ in range(2))
+        >>> attack = FGSM(Linf(0.1), objective="ce")
+        >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
+        >>> sorted(transfer(attack, one, {"other": other}, images, labels).accuracy)
+        ['other']
+    """
+    if not targets:
+        raise MultiwayError("there is no model to transfer to; name at least one")
+    check_count("batch_size", batch_size)
+    to_the_end = replace(attack, early_stop=False)
+    device = next((weight.device for weight in source.parameters()), images.device)
+    parts = [
+        to_the_end(source, some.to(device), true.to(device), seed=seed)
+        for some, true in zip(*(torch.split(t, batch_size) for t in (images, labels)), strict=True)
+    ]
+    crafted = AttackResult.join(parts)
+    adversarial = crafted.adversarial.to(images.device)
+    predictions, accuracy, clean = {}, {}, {}
+    for name, model in targets.items():
+        predictions[name], _ = predict(model, adversarial, batch_size)
+        before, _ = predict(model, images, batch_size)
+        accuracy[name] = _accuracy(predictions[name], labels)
+        clean[name] = _accuracy(before, labels)
+    return Transfer(crafted, predictions, accuracy, clean)
+
+
+def _accuracy(predictions: Tensor, labels: Tensor) -> Interval:
+    return proportion(int(torch.eq(predictions, labels).sum()), len(labels))

@@ -1,0 +1,311 @@
+"""Evaluation: the worst case of each image, resumed after a kill; transfer; the registry."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from attack_models import Perceptron, Quantised
+from torch import Tensor, nn
+
+from multiway.attacks import (
+    ATTACKS,
+    FGSM,
+    PGD,
+    Attack,
+    AttackResult,
+    AttackWarning,
+    Attempt,
+    Evaluation,
+    NAttack,
+    Noise,
+    Problem,
+    Progress,
+    build_attack,
+    evaluate,
+    transfer,
+)
+from multiway.attacks.batches import Batch
+from multiway.attacks.evaluate import CLEAN, STANDING
+from multiway.attacks.identity import describe, fingerprint
+from multiway.errors import MultiwayError
+from multiway.threat import L2, Linf
+
+THREAT = Linf(0.08)
+SUITE: list[Attack] = [
+    FGSM(THREAT, "ce"),
+    PGD(THREAT, steps=5, step_size=0.02),
+    PGD(THREAT, steps=5, step_size=0.02, objective="dlr", restarts=2),
+    Noise(THREAT, draws=50),
+]
+
+
+def problem(count: int = 22) -> tuple[nn.Module, Tensor, Tensor]:
+    model = Perceptron((8,))
+    images = torch.rand(count, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    labels = model(images).argmax(dim=1)
+    labels[3] = (labels[3] + 1) % 4
+    return model, images, labels
+
+
+def figures(found: Evaluation) -> dict[str, object]:
+    """All figures but the time they took."""
+    rows = [replace(row, seconds=0.0) for row in found.rows]
+    return {**found.as_dict(), "attacks": rows, "broken_by": found.broken_by.tolist()}
+
+
+@dataclass(frozen=True)
+class Half(Attack):
+    """Breaks the images whose first pixel is on one side of the middle, if anything can."""
+
+    above: bool = True
+
+    def run(self, problem: Problem) -> Attempt:
+        attempt = PGD(self.threat, step_size=0.02).run(problem)
+        mine = (problem.images[:, 0] > 0.5) == self.above
+        kept = torch.where(mine[:, None], attempt.adversarial, problem.images)
+        return replace(attempt, adversarial=kept)
+
+
+def test_worst_case_of_each_image() -> None:
+    model, images, labels = problem()
+    whole = PGD(THREAT, step_size=0.02)(model, images, labels)
+    found = evaluate(model, images, labels, [Half(THREAT), Half(THREAT, above=False)])
+    assert torch.equal(found.broken_by != STANDING, whole.success)
+    assert found.robust.value == whole.accuracy.value
+    assert found.broken_by[3] == CLEAN
+    assert found.clean.value == 21 / 22
+    above = images[:, 0] > 0.5
+    broken = whole.success & (found.broken_by != CLEAN)
+    assert (found.broken_by[broken & above] == 0).all()
+    assert (found.broken_by[broken & ~above] == 1).all()
+    first, second = found.rows
+    assert first.attacked == 21
+    assert second.attacked == 21 - first.broken
+    assert second.accuracy == found.robust
+    assert (first.attack, second.attack) == ("half", "half-2")
+    assert torch.equal(found.broken_by != STANDING, model(found.adversarial).argmax(1) != labels)
+    assert (found.linf <= 0.08 + 1e-12).all()
+    assert (found.linf > 0).sum() == first.broken + second.broken
+
+
+@pytest.mark.parametrize("batch_size", [1, 5, 100])
+def test_batches_do_not_change_the_figures(batch_size: int) -> None:
+    model, images, labels = problem()
+    found = evaluate(model, images, labels, SUITE, batch_size=batch_size)
+    assert figures(found) == figures(evaluate(model, images, labels, SUITE))
+
+
+class Killed(Exception):
+    """Stands for the power cut."""
+
+
+@pytest.mark.parametrize("survived", [1, 4, 6, 9])
+def test_a_killed_evaluation_goes_on_and_ends_in_the_same_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: int
+) -> None:
+    model, images, labels = problem()
+    expected = evaluate(model, images, labels, SUITE, batch_size=5)
+    seen: list[Progress] = []
+
+    def stop(progress: Progress) -> None:
+        seen.append(progress)
+        if len(seen) == survived:
+            raise Killed
+
+    with pytest.raises(Killed):
+        evaluate(model, images, labels, SUITE, batch_size=5, directory=tmp_path, progress=stop)
+    # A file cut short under its temporary name is not taken for a finished batch.
+    done = list(tmp_path.rglob("*.safetensors"))
+    assert len(done) == survived
+    (done[0].parent / ".00009.safetensors.1").write_bytes(b"half")
+
+    computed = []
+    compute = Batch.compute
+
+    def counted(*args: object) -> Batch:
+        computed.append(1)
+        return compute(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Batch, "compute", counted)
+    resumed = evaluate(model, images, labels, SUITE, batch_size=5, directory=tmp_path)
+    total = len(list(tmp_path.rglob("0*.safetensors")))
+    assert len(computed) == total - survived
+    assert figures(resumed) == figures(expected)
+    assert torch.equal(resumed.adversarial, expected.adversarial)
+
+    again = evaluate(model, images, labels, SUITE, batch_size=5, directory=tmp_path)
+    assert len(computed) == total - survived
+    assert figures(again) == figures(expected)
+
+
+def test_what_determines_a_result_decides_whether_it_is_computed_again(tmp_path: Path) -> None:
+    model, images, labels = problem()
+
+    def folders() -> int:
+        return len(list(tmp_path.iterdir()))
+
+    attack = PGD(THREAT, steps=2)
+    evaluate(model, images, labels, [attack], directory=tmp_path)
+    evaluate(model, images, labels, [attack], directory=tmp_path)
+    assert folders() == 1
+    evaluate(model, images, labels, [replace(attack, steps=3)], directory=tmp_path)
+    evaluate(model, images, labels, [attack], seed=1, directory=tmp_path)
+    evaluate(model, images[:9], labels[:9], [attack], directory=tmp_path)
+    evaluate(Perceptron((8,), scale=-4.0), images, labels, [attack], directory=tmp_path)
+    with torch.no_grad():
+        next(model.parameters()).add_(1e-6)
+    evaluate(model, images, labels, [attack], directory=tmp_path)
+    assert folders() == 6
+
+
+def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
+    model, images, labels = problem()
+    evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
+    (path,) = tmp_path.rglob("*.safetensors")
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(MultiwayError, match=path.name):
+        evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
+
+
+def test_progress_tells_where_it_is() -> None:
+    model, images, labels = problem()
+    seen: list[Progress] = []
+    found = evaluate(model, images, labels, SUITE[:2], batch_size=10, progress=seen.append)
+    assert [(one.attack, one.done) for one in seen[:3]] == [
+        ("fgsm-ce", 10),
+        ("fgsm-ce", 20),
+        ("fgsm-ce", 21),
+    ]
+    assert seen[-1].standing == round(found.robust.value * 22)
+
+
+def test_each_kind_of_warning_is_shown_once(tmp_path: Path) -> None:
+    smooth, images, labels = problem()
+    model = Quantised(smooth, levels=64)
+    labels = model(images).argmax(dim=1)
+    for _ in range(2):
+        # The second time the batches come from the disk, and so do their warnings.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = evaluate(model, images, labels, SUITE[:2], batch_size=5, directory=tmp_path)
+        assert len([one for one in caught if one.category is AttackWarning]) == 1
+        assert list(found.warnings) == ["zero-gradients"]
+    assert found.rows[0].zero_gradients > 0
+
+
+@pytest.mark.parametrize(
+    ("attacks", "batch_size", "says"),
+    [([], 5, "no attack to evaluate with"), (SUITE, 0, "batch_size is a whole number")],
+)
+def test_impossible_evaluations(attacks: list[Attack], batch_size: int, says: str) -> None:
+    model, images, labels = problem()
+    with pytest.raises(MultiwayError, match=says):
+        evaluate(model, images, labels, attacks, batch_size=batch_size)
+    with pytest.raises(MultiwayError, match="labels are missing"):
+        evaluate(model, images, None, SUITE)  # type: ignore[arg-type]
+    with pytest.raises(MultiwayError, match="divide them by 255"):
+        evaluate(model, 255 * images, labels, SUITE)
+
+
+def test_transfer_crafts_every_image_to_the_end() -> None:
+    source, images, labels = problem()
+    near = Perceptron((8,))
+    with torch.no_grad():
+        for weight in near.parameters():
+            weight.add_(0.1 * torch.randn(weight.shape, dtype=weight.dtype))
+    attack = PGD(Linf(0.2), steps=10, step_size=0.05)
+    found = transfer(attack, source, {"itself": source, "near": near}, images, labels, batch_size=5)
+    assert (found.crafted.backwards == 10).all()
+    assert found.accuracy["itself"].value == found.crafted.accuracy.value
+    assert found.clean["itself"].value == 21 / 22
+    assert found.accuracy["near"].value <= found.clean["near"].value
+    decided = near(found.crafted.adversarial).argmax(dim=1)
+    assert torch.equal(found.predictions["near"], decided)
+    with pytest.raises(MultiwayError, match="no model to transfer to"):
+        transfer(attack, source, {}, images, labels)
+
+
+def test_high_confidence_transfers_better() -> None:
+    source, images, labels = problem(200)
+    torch.manual_seed(7)
+    near = Perceptron((8,))
+    with torch.no_grad():
+        for weight in near.parameters():
+            weight.add_(0.1 * torch.randn(weight.shape, dtype=weight.dtype))
+    accuracy = [
+        transfer(
+            PGD(Linf(0.3), steps=40, step_size=0.02, kappa=kappa),
+            source,
+            {"near": near},
+            images,
+            labels,
+        )
+        .accuracy["near"]
+        .value
+        for kappa in (0.0, 2.0)
+    ]
+    assert accuracy[1] < accuracy[0]
+
+
+def test_nattack_keeps_to_its_budget_and_counts() -> None:
+    model, images, labels = problem()
+    attack = NAttack(Linf(0.02), steps=50, population=20, queries=110)
+    result = attack(model, images, labels)
+    assert (result.forwards[~result.success] == 100).all()
+    assert (result.forwards <= 100).all()
+    assert (result.forwards % 20 == 0).all()
+    assert (result.backwards == 0).all()
+    assert (NAttack(Linf(0.3), steps=100)(model, images, labels)).accuracy.value < 0.5
+    curve = NAttack(Linf(0.1), steps=20, early_stop=False)(model, images, labels).loss_curve
+    assert curve[-1] > curve[0]
+
+
+def test_noise_draws_what_it_is_asked_for() -> None:
+    model, images, labels = problem()
+    result = Noise(Linf(0.01), draws=130)(model, images, labels)
+    assert (result.forwards[~result.success] == 130).all()
+    to_the_end = Noise(L2(0.2), draws=130, early_stop=False)(model, images, labels)
+    assert (to_the_end.forwards == 130).all()
+
+
+def test_loss_curves_rise_and_join() -> None:
+    model, images, labels = problem()
+    attack = PGD(Linf(0.3), steps=12, step_size=0.03, early_stop=False)
+    whole = attack(model, images, labels)
+    parts = [attack(model, images[i : i + 8], labels[i : i + 8]) for i in range(0, 22, 8)]
+    joined = AttackResult.join(parts)
+    assert whole.loss_curve.shape == (13,)
+    assert whole.loss_curve[-1] > whole.loss_curve[0]
+    torch.testing.assert_close(joined.loss_curve, whole.loss_curve)
+    torch.testing.assert_close(joined.adversarial, whole.adversarial)
+
+
+def names() -> Iterator[str]:
+    yield from ATTACKS
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_attack_can_be_built_by_name(name: str) -> None:
+    assert build_attack(name, Linf(0.3)).threat == Linf(0.3)
+
+
+def test_the_papers_settings() -> None:
+    short, long = build_attack("pgd-1k", Linf(0.3)), build_attack("pgd-5k", Linf(0.3))
+    assert isinstance(short, PGD)
+    assert isinstance(long, PGD)
+    assert (short.steps, short.restarts, short.random_start) == (1000, 1, True)
+    assert short.step_size == pytest.approx(0.01)
+    assert (long.steps, long.restarts, long.objective) == (5000, 50, "margin")
+
+
+def test_a_value_is_described_by_all_that_it_is() -> None:
+    assert describe(Linf(torch.tensor([0.1]))) != describe(Linf(torch.tensor([0.2])))
+    assert describe(Linf(float("inf")))["eps"] == "inf"
+    model = nn.Linear(2, 2)
+    assert fingerprint(model, seed=0) != fingerprint(model, seed=1)
+    assert fingerprint(model, seed=0) == fingerprint(model, seed=0)

@@ -1,0 +1,55 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+# Two test processes share two cores; a thread pool each would only get in the way.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def multiway(tmp_path: Path) -> Command:
+    """Run the real command line in a process of its own, in `tmp_path`."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments), cwd=tmp_path, capture_output=True, text=True, timeout=300
+        )
+
+    return run
+
+
+def command(*arguments: object) -> list[str]:
+    """The words that start the command line."""
+    main = "from multiway.cli import main; main()"
+    return [sys.executable, "-c", main, *(str(argument) for argument in arguments)]
+
+
+@pytest.fixture(scope="session")
+def tiny_npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small, easy set: 3 classes of 8x8 images, each bright in its own third."""
+    random = np.random.RandomState(0)
+
+    def split(n: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(n) % 3
+        images = random.randint(0, 80, size=(n, 8, 8))
+        for i, label in enumerate(labels):
+            images[i, :, 2 * label : 2 * label + 3] += 120
+        return images.astype(np.uint8), labels.astype(np.int64)
+
+    path = tmp_path_factory.mktemp("data") / "tiny.npz"
+    (x_train, y_train), (x_test, y_test) = split(300), split(90)
+    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return path
