@@ -72,7 +72,7 @@ def bare_epoch(data: ImageSet, backbone: str, encoding: str) -> Callable[[], Non
     def epoch() -> None:
         network = build_backbone(backbone, code.codebook.length)
         optimizer = torch.optim.SGD(network.parameters(), lr=0.001, momentum=0.5)
-        for chosen in torch.randperm(len(data)).split(BATCH):
+        for chosen in torch.split(torch.randperm(len(data)), BATCH):
             images, labels = data.images[chosen].float() / 255, data.labels[chosen]
             output = network(images)
             if encoding == "1ofk":
@@ -143,7 +143,11 @@ def main() -> None:
         folded = EncodedClassifier(network, Encoding.make("ro", 10)).fold()
         value = ratio(inference(folded), inference(build_backbone(backbone, 10)), 9 * rounds)
         row(f"folded RO inference / one-hot inference, `{backbone}`", f"{value:.3f}", "1.02")
-    row("codebook, K=1000, L=2000", f"{seconds(lambda: Codebook.random_orthogonal(1000, 2000)):.2f} s", "1 s")
+    row(
+        "codebook, K=1000, L=2000",
+        f"{seconds(lambda: Codebook.random_orthogonal(1000, 2000)):.2f} s",
+        "1 s",
+    )
     row("`multiway --help`", f"{help_seconds():.2f} s", "0.5 s")
 
 

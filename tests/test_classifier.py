@@ -21,7 +21,9 @@ from multiway.errors import MultiwayError
 IMAGES = torch.rand(16, 1, 28, 28, generator=torch.Generator().manual_seed(0))
 
 
-def classifier(encoding: str = "ro", backbone: str = "wong", gain: float = 1.0) -> EncodedClassifier:
+def classifier(
+    encoding: str = "ro", backbone: str = "wong", gain: float = 1.0
+) -> EncodedClassifier:
     code = Encoding.make(encoding, classes=10)
     sizes = {"outputs": code.codebook.length, "channels": 1, "size": 28}
     torch.manual_seed(0)
@@ -192,7 +194,9 @@ def test_encode_model_swaps_the_head_of_a_copy(name: str) -> None:
 
 def test_encode_model_takes_the_path_of_an_unusual_head() -> None:
     network = Plain("last")
-    with pytest.raises(MultiwayError, match="cannot find the head of Plain.*its parts: trunk, last"):
+    with pytest.raises(
+        MultiwayError, match="cannot find the head of Plain.*its parts: trunk, last"
+    ):
         encode_model(network, Encoding.make("ro", classes=10))
     model = encode_model(network, Encoding.make("ro", classes=10), head="last")
     assert model.codes(IMAGES).shape == (16, 2000)

@@ -78,7 +78,8 @@ def test_large_book_is_orthonormal_to_a_millionth() -> None:
 HASH = """
 import hashlib
 from multiway.codebook import Codebook
-print(hashlib.sha256(Codebook.random_orthogonal(50, 300, seed=7).vectors.numpy().tobytes()).hexdigest())
+vectors = Codebook.random_orthogonal(50, 300, seed=7).vectors
+print(hashlib.sha256(vectors.numpy().tobytes()).hexdigest())
 """
 
 

@@ -54,7 +54,9 @@ def test_ro_softmax_is_the_appendix_formula() -> None:
     codes = random_codes(encoding)
     s = codes / codes.norm(dim=1, keepdim=True)
     e = encoding.codebook.vectors
-    torch.testing.assert_close(e.norm(dim=1), torch.ones(10, dtype=torch.float64), rtol=1e-6, atol=0)
+    torch.testing.assert_close(
+        e.norm(dim=1), torch.ones(10, dtype=torch.float64), rtol=1e-6, atol=0
+    )
     exponentials = torch.exp(s @ e.T)
     probabilities = exponentials / exponentials.sum(dim=1, keepdim=True)
     literal = -probabilities[torch.arange(4), LABELS].log()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from conftest import command
 from multiway.cli.app import app
 
 ROOT = Path(__file__).parent.parent
@@ -22,9 +22,11 @@ def commands() -> dict[str, Any]:
     from typer.main import get_command
 
     found: dict[str, Any] = {}
-    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
-        inner = getattr(command, "commands", None)
-        found |= {f"{name} {sub}": one for sub, one in inner.items()} if inner else {name: command}
+    for name, found_one in get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(found_one, "commands", None)
+        found |= (
+            {f"{name} {sub}": one for sub, one in inner.items()} if inner else {name: found_one}
+        )
     return found
 
 
@@ -46,9 +48,7 @@ def test_every_command_and_option_in_the_readme_exists() -> None:
     assert len(named) >= 6
     for line in named:
         words = line.split()
-        name = next(
-            (k for k in (" ".join(words[:2]), words[0]) if k in known), None
-        )
+        name = next((k for k in (" ".join(words[:2]), words[0]) if k in known), None)
         assert name is not None, f"`multiway {line}` is not a command"
         options = {option for parameter in known[name].params for option in parameter.opts}
         for word in words:
@@ -58,10 +58,7 @@ def test_every_command_and_option_in_the_readme_exists() -> None:
 
 def test_every_command_has_help_with_an_example() -> None:
     for name in commands():
-        done = subprocess.run(
-            [sys.executable, "-c", "from multiway.cli import main; main()", *name.split(), "--help"],
-            capture_output=True, text=True,
-        )  # fmt: skip
+        done = subprocess.run(command(*name.split(), "--help"), capture_output=True, text=True)
         assert done.returncode == 0, name
         assert "Example: multiway" in " ".join(done.stdout.split()), name
 
@@ -73,7 +70,8 @@ def test_make_targets_in_the_readme_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+    "page",
+    ["README.md", "CONTRIBUTING.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))],
 )
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     path = ROOT / page

@@ -35,7 +35,7 @@ def test_one_hot_in_two_dimensions() -> None:
     assert harmful_directions(torch.eye(2), point, directions, 0.99).tolist() == [False, False]
 
 
-def test_the_share_falls_with_the_length_at_a_fixed_step_but_never_below_a_half_without_bound() -> None:
+def test_the_share_falls_with_the_length_only_while_the_step_is_short() -> None:
     shares, unbounded = [], []
     for length in (2, 4, 8, 12):
         book = Codebook.random_orthogonal(2, length, beta=1.0, seed=1).vectors

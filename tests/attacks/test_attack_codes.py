@@ -13,6 +13,9 @@ from multiway.data import load, to_float
 from multiway.objectives import bind
 from multiway.threat import Linf
 
+# A random start may land where every ReLU is dead: known, and no matter here.
+pytestmark = pytest.mark.filterwarnings("ignore::multiway.attacks.AttackWarning")
+
 Twins = tuple[EncodedClassifier, EncodedClassifier, Tensor, Tensor]
 
 
@@ -28,7 +31,7 @@ def trained(name: str, seed: int) -> EncodedClassifier:
         for index in torch.split(torch.randperm(len(images)), 64):
             loss = model.loss(model.codes(images[index]), labels[index]) / encoding.unit**2
             optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
     return model.eval()
 
@@ -89,7 +92,8 @@ def test_the_order_of_scores_is_the_order_of_distances(twins: Twins) -> None:
 
 def test_an_undefended_network_falls_and_does_so_early(twins: Twins) -> None:
     model, _, images, labels = twins
-    attack = PGD(Linf(0.3), steps=100)
+    # A random start can land where every ReLU is dead; a second one will not.
+    attack = PGD(Linf(0.3), steps=100, restarts=3)
     found = evaluate(model, images[:100], labels[:100], [attack])
     assert found.robust.value == 0
     assert found.rows[0].forwards < 100 * 100 / 5

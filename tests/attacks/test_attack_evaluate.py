@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -98,6 +97,14 @@ def test_batches_do_not_change_the_figures(batch_size: int) -> None:
     model, images, labels = problem()
     found = evaluate(model, images, labels, SUITE, batch_size=batch_size)
     assert figures(found) == figures(evaluate(model, images, labels, SUITE))
+
+
+def test_later_attacks_may_find_nothing_left() -> None:
+    model, images, _ = problem()
+    wrong = (model(images).argmax(dim=1) + 1) % 4
+    found = evaluate(model, images, wrong, SUITE)
+    assert found.robust.value == found.clean.value == 0
+    assert [row.attacked for row in found.rows] == [0] * len(SUITE)
 
 
 class Killed(Exception):
@@ -285,11 +292,7 @@ def test_loss_curves_rise_and_join() -> None:
     torch.testing.assert_close(joined.adversarial, whole.adversarial)
 
 
-def names() -> Iterator[str]:
-    yield from ATTACKS
-
-
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list(ATTACKS))
 def test_every_attack_can_be_built_by_name(name: str) -> None:
     assert build_attack(name, Linf(0.3)).threat == Linf(0.3)
 

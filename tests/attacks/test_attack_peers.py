@@ -100,6 +100,6 @@ def test_an_encoded_classifier_is_a_model_to_other_libraries() -> None:
     )
     reference.verbose = False
     reference.apgd.n_restarts = 1
-    found = reference.run_standard_evaluation(images, labels, batch_size=4)
+    found, _ = reference.run_standard_evaluation(images, labels, batch_size=4)
     assert (model(found).argmax(dim=1) != labels).any()
     assert Linf(0.3).contains(found, images).all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import safetensors
+
 from conftest import Command, command
 
 OPTIONS = ("--backbone", "d", "--encoding", "ro", "--epochs", "3", "--batch-size", "4")
@@ -110,7 +110,8 @@ def test_a_full_disk(tiny_npz: Path, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "error: cannot write run/state.safetensors" in done.stderr
-    assert sorted(os.listdir(tmp_path / "run")) == ["config.json", "metrics.jsonl"]
+    left = sorted(path.name for path in (tmp_path / "run").iterdir())
+    assert left == ["config.json", "metrics.jsonl"]
     # With room again, the same command with --resume goes on.
     resumed = subprocess.run(
         command(*arguments, "--resume"), cwd=tmp_path, capture_output=True, text=True
@@ -120,9 +121,7 @@ def test_a_full_disk(tiny_npz: Path, tmp_path: Path) -> None:
 
 def test_tensorboard_files(multiway: Command, tiny_npz: Path, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    done = multiway(
-        "train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--tensorboard", "--out", "run"
-    )
+    done = multiway("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--tensorboard", "--out", "run")
     assert done.returncode == 0, done.stderr
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -157,7 +156,10 @@ def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path
     [
         (("train",), "Missing option '--out'"),
         (("trian",), "No such command 'trian'. Did you mean 'train'?"),
-        (("train", "--out", "x", "--data", "mnits"), "unknown data set 'mnits': did you mean 'mnist"),
+        (
+            ("train", "--out", "x", "--data", "mnits"),
+            "unknown data set 'mnits': did you mean 'mnist",
+        ),
         (("train", "--out", "x", "--encoding", "or"), "unknown encoding 'or': did you mean 'ro'"),
         (("train", "--out", "x", "--backbone", "E"), "unknown backbone 'E'"),
         (("train", "--out", "x", "--recipe", "mardy"), "unknown recipe 'mardy': did you mean"),

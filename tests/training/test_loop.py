@@ -46,34 +46,32 @@ def same_weights(one: EncodedClassifier, two: EncodedClassifier) -> bool:
 
 
 def test_it_is_plain_sgd_on_the_encodings_loss(tiny: ImageSet, tmp_path: Path) -> None:
-    """Without dropout and with the order that it draws, the loop is what one would write by hand."""
+    """Without dropout, in the order that it draws, the loop is what one would write by hand."""
     job = prepare(tiny, "wong", "padded", SGD, code_length=20, seed=3)
     by_hand = prepare(tiny, "wong", "padded", SGD, code_length=20, seed=3).model.train()
     optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.01, momentum=0.5)
     unit = by_hand.encoding.unit
     for epoch in range(2):
         order = torch.randperm(300, generator=generator(3, "order", epoch))
-        for chosen in order.split(32):
+        for chosen in torch.split(order, 32):
             images = tiny.images[chosen].float() / 255
             code = by_hand.gain * by_hand.backbone(images)
             target = by_hand.encoding.codebook.vectors[tiny.labels[chosen]]
             loss = (code - target).square().mean() / unit**2
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimizer.step()
     assert by_hand.gain == pytest.approx(unit)
     model = train(job, open_run(tmp_path / "run", job.config, resume=False))
-    for (name, a), b in zip(
-        model.named_parameters(), by_hand.parameters(), strict=True
-    ):
+    for (name, a), b in zip(model.named_parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6, msg=name)
 
 
 @pytest.mark.parametrize("encoding", ["1ofk", "ro", "ro-softmax", "1ofk-mse", "padded"])
-def test_every_encoding_learns(encoding: str, tiny: ImageSet, tiny_npz: Path, tmp_path: Path) -> None:
-    recipe = Recipe(
-        name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=6, scale="unit"
-    )
+def test_every_encoding_learns(
+    encoding: str, tiny: ImageSet, tiny_npz: Path, tmp_path: Path
+) -> None:
+    recipe = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=6, scale="unit")
     job = prepare(tiny, "wong", encoding, recipe)
     train(job, open_run(tmp_path / "run", job.config, resume=False))
     measured = accuracy(job.model, load(f"npz:{tiny_npz}", "test"))
@@ -170,7 +168,9 @@ def test_a_diverging_loss_stops_and_keeps_the_last_good_state(
     wild = Recipe(name="wild", lr=1e6, batch_size=32, epochs=2)
     job = prepare(tiny, "d", "ro", wild)
     run = open_run(tmp_path / "run", job.config, resume=False)
-    with pytest.raises(MultiwayError, match=r"the loss is \S+ at step \d+ of 20: training diverged"):
+    with pytest.raises(
+        MultiwayError, match=r"the loss is \S+ at step \d+ of 20: training diverged"
+    ):
         train(job, run, save_every=0)
     assert not run.finished
     fresh = prepare(tiny, "d", "ro", wild)

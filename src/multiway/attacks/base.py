@@ -219,8 +219,8 @@ def _warn_of_gradients(result: AttackResult) -> None:
             "zero-gradients",
             f"the gradient was exactly zero at {zero} of {count} images that withstood the attack: "
             "it had no direction to go in, so this is no sign of robustness. Attack the margin or "
-            "dlr of the logits instead of a saturated loss, start at random, or use an attack "
-            "without gradients (nattack, noise)",
+            "dlr of the logits instead of a saturated loss, give it random restarts, or use an "
+            "attack without gradients (nattack, noise)",
         )
     nan = int(result.nan_gradients.sum())
     if nan:

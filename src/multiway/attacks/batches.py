@@ -8,7 +8,6 @@ import warnings
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -16,8 +15,8 @@ from multiway.attacks.base import Attack
 from multiway.attacks.checks import AttackWarning
 from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
-from multiway.files import atomic, make_directory
-from multiway.weights import read_tensors
+from multiway.files import make_directory
+from multiway.weights import read_tensors, write_tensors
 
 __all__ = ["Batch", "BatchStore"]
 
@@ -58,14 +57,13 @@ class BatchStore:
 
     def write(self, place: int, batch: Batch) -> None:
         """Keep `batch`; a reader sees all of it or nothing."""
+        # Copies: of tensors that share their memory only one would be written.
         tensors = {
-            field.name: getattr(batch.result, field.name).contiguous()
-            for field in fields(AttackResult)
+            field.name: getattr(batch.result, field.name).clone() for field in fields(AttackResult)
         }
         notes = json.dumps({"warnings": batch.warnings, "seconds": batch.seconds})
         tensors["notes"] = torch.tensor(list(notes.encode()), dtype=torch.uint8)
-        with atomic(self._path(place)) as temporary:
-            safetensors.torch.save_file(tensors, temporary)
+        write_tensors(tensors, self._path(place))
 
     def read(self, place: int) -> Batch | None:
         """The batch number `place`, or None if it is not finished."""

@@ -160,7 +160,9 @@ def evaluate(
         key = fingerprint(nn.Identity(), before=key, attack=attack)
         store = None if directory is None else BatchStore(directory / f"{name}-{key}")
         found: list[Batch] = []
-        for place, chosen in enumerate(torch.split(standing, batch_size)):
+        # Nothing is split into one part of nothing.
+        parts = torch.split(standing, batch_size) if len(standing) else ()
+        for place, chosen in enumerate(parts):
             batch = None if store is None else store.read(place)
             if batch is None:
                 batch = Batch.compute(attack, model, images[chosen], labels[chosen], seed)

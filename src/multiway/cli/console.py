@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["TrainingProgress", "bar", "print_json", "print_table", "say"]
+__all__ = ["TrainingProgress", "attack_progress", "bar", "print_json", "print_table", "say"]
 
 
 def say(text: str) -> None:
@@ -45,6 +45,39 @@ def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total)
         yield lambda count: progress.advance(task, count)
+
+
+@contextmanager
+def attack_progress() -> Iterator[Callable[[Any], None]]:
+    """A bar for each attack of an evaluation: images done, and how many stand; a line elsewhere."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    live = sys.stderr.isatty()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[standing]} stand, left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), disable=not live) as progress:
+        tasks: dict[str, Any] = {}
+
+        def show(state: Any) -> None:
+            if state.attack not in tasks:
+                tasks[state.attack] = progress.add_task(state.attack, total=state.total, standing=0)
+            progress.update(tasks[state.attack], completed=state.done, standing=state.standing)
+            if not live:
+                say(f"{state.attack}: {state.done} of {state.total} images, {state.standing} stand")
+
+        yield show
 
 
 class TrainingProgress:

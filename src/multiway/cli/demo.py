@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["demo"]
 
-BACKBONE = "madry"
 EPS = 0.2  # the paper's, for clean networks on MNIST
 TWINS = ("1ofk", "ro")
 OBJECTIVES = ("own", "margin")
@@ -30,6 +29,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for all it makes.")] = Path(
         "multiway-demo"
     ),
+    backbone: Annotated[str, typer.Option("--backbone", help="The network of both.")] = "madry",
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1)
     ] = None,
@@ -42,16 +42,15 @@ def demo(
     What is trained already in --out is used again.
     """
     from multiway.data import load
+    from multiway.files import write_json
     from multiway.report.matrix import draw_matrices
 
     started = time.monotonic()
     place = choose_device(device)
     test = load("mnist5k", "test")
-    models = {name: _twin(name, out, epochs, seed, place) for name in TWINS}
+    models = {name: _twin(name, backbone, out, epochs, seed, place) for name in TWINS}
     matrices = {name: _matrix(models, test, name, seed, place) for name in OBJECTIVES}
-    result = _result(models, test, matrices, seed, place)
-    from multiway.files import write_json
-
+    result = _result(backbone, models, test, matrices, seed, place)
     write_json(out / "demo.json", result)
     picture = draw_matrices(
         [(f"attacker ascends: {name}", cells) for name, cells in matrices.items()],
@@ -66,7 +65,12 @@ def demo(
 
 
 def _twin(
-    encoding: str, out: Path, epochs: int | None, seed: int, device: torch.device
+    encoding: str,
+    backbone: str,
+    out: Path,
+    epochs: int | None,
+    seed: int,
+    device: torch.device,
 ) -> EncodedClassifier:
     """The network of that encoding, trained, or loaded if it is there already."""
     from multiway import training
@@ -74,7 +78,7 @@ def _twin(
 
     data = load("mnist5k", "train")
     recipe = training.default_recipe(data).override(epochs=epochs)
-    job = training.prepare(data, BACKBONE, encoding, recipe, seed=seed)
+    job = training.prepare(data, backbone, encoding, recipe, seed=seed)
     run = training.open_run(out / encoding, job.config, resume=True)
     if not run.finished:
         progress = TrainingProgress(f"training {encoding}")
@@ -100,6 +104,7 @@ def _matrix(
 
 
 def _result(
+    backbone: str,
     models: dict[str, EncodedClassifier],
     data: ImageSet,
     matrices: dict[str, list[TransferCell]],
@@ -111,7 +116,7 @@ def _result(
 
     return {
         "data": data.name,
-        "backbone": BACKBONE,
+        "backbone": backbone,
         "attack": {"name": "fgsm", "norm": "Linf", "eps": EPS},
         "seed": seed,
         "clean": {name: accuracy(model, data, device).as_dict() for name, model in models.items()},
@@ -134,7 +139,7 @@ def _show(result: dict[str, Any]) -> None:
         rows.append(row)
     attacked = [f"from {source}, {name}" for name in OBJECTIVES for source in result["clean"]]
     print_table(
-        f"Accuracy of {BACKBONE} on {result['data']} test images: clean, and under FGSM at L-inf "
+        f"Accuracy of {result['backbone']} on {result['data']} test images: clean, and under FGSM at L-inf "
         f"eps {EPS} crafted on each network, by objective (seed {result['seed']}; 95 % intervals; "
         "* white-box)",
         ["network", "clean", *attacked],
