@@ -41,8 +41,9 @@ def test_train_then_evaluate(multiway: Command, tiny_npz: Path, tmp_path: Path) 
     assert seen.returncode == 0, seen.stderr
     (row,) = json.loads(seen.stdout)
     assert row["clean"] == result["clean"]
-    assert row["attack"]["eps"] == pytest.approx(0.2)
-    assert row["attacked"]["value"] <= row["clean"]["value"]
+    assert row["attacked_with"][0]["threat"]["eps"] == pytest.approx(0.2)
+    assert row["attacked_with"][0]["objective"] == "own"
+    assert row["robust"]["value"] <= row["clean"]["value"]
 
     table = multiway("evaluate", "run", "--limit", "10")
     assert "(n=10)" in table.stdout
@@ -170,7 +171,8 @@ def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path
         (("train", "--out", "/proc/x", "--backbone", "d"), "cannot create the folder /proc/x"),
         (("train", "--out", "x", "--data", "npz:no.npz"), "no.npz"),
         (("evaluate", "nowhere"), "there is no run nowhere"),
-        (("evaluate", "x", "--attack", "fgsm"), "--attack fgsm needs --eps, for example 0.3"),
+        (("evaluate", "x", "--eps", "0.3"), "--eps is for an attack; name one: --attack pgd"),
+        (("evaluate", "x", "--attack", "pgd", "--norm", "l1"), "unknown norm 'l1'"),
         (("evaluate", "x", "--attack", "fsgm", "--eps", "0.1"), "did you mean 'fgsm'"),
         (("data", "fetch", "mnits"), "unknown data set 'mnits': did you mean 'mnist'"),
     ],
@@ -189,6 +191,9 @@ def test_mistakes_are_one_line(
 
 def test_eps_on_the_scale_of_bytes(multiway: Command, tiny_npz: Path) -> None:
     multiway("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--epochs", "1", "--out", "run")
+    without = multiway("evaluate", "run", "--attack", "fgsm")
+    assert without.returncode == 2
+    assert "--attack fgsm needs --eps: the paper has no linf radius for npz:" in without.stderr
     done = multiway("evaluate", "run", "--attack", "fgsm", "--eps", "8")
     assert done.returncode == 2
     assert "8/255" in done.stderr

@@ -139,9 +139,9 @@ def _show(result: dict[str, Any]) -> None:
         rows.append(row)
     attacked = [f"from {source}, {name}" for name in OBJECTIVES for source in result["clean"]]
     print_table(
-        f"Accuracy of {result['backbone']} on {result['data']} test images: clean, and under FGSM at L-inf "
-        f"eps {EPS} crafted on each network, by objective (seed {result['seed']}; 95 % intervals; "
-        "* white-box)",
+        f"Accuracy of {result['backbone']} on {result['data']} test images: clean, and under FGSM "
+        f"at L-inf eps {EPS} crafted on each network, by objective (seed {result['seed']}; "
+        "95 % intervals; * white-box)",
         ["network", "clean", *attacked],
         rows,
     )

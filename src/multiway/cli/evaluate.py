@@ -16,8 +16,19 @@ if TYPE_CHECKING:
     from multiway.attacks import Attack
     from multiway.classifier import EncodedClassifier
     from multiway.data import ImageSet
+    from multiway.threat import Threat
 
 __all__ = ["evaluate"]
+
+NORMS = ("linf", "l2")
+
+# The paper's threat models; for the boundary attack, Schott et al.'s.
+PAPER_EPS = {
+    "linf": {
+        "mnist5k": 0.3, "mnist": 0.3, "cifar10": 8 / 255, "cifar100": 8 / 255, "svhn": 10 / 255,
+    },
+    "l2": {"mnist5k": 1.5, "mnist": 1.5},
+}  # fmt: skip
 
 
 def evaluate(
@@ -35,9 +46,12 @@ def evaluate(
         typer.Option("--objective", help="What the attacker ascends: own, ce, margin or dlr."),
     ] = None,
     eps: Annotated[
-        float | None, Number("--eps", help="How far it may go: 0.3, 8/255, or inf.")
+        float | None,
+        Number("--eps", help="How far it may go: 0.3, 8/255, inf. [default: the paper's]"),
     ] = None,
-    norm: Annotated[str, typer.Option("--norm", help="linf or l2.")] = "linf",
+    norm: Annotated[
+        str | None, typer.Option("--norm", help="linf or l2. [default: l2 for boundary]")
+    ] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Of one run.")] = None,
     step_size: Annotated[float | None, Number("--step-size", help="0.01 or 2/255.")] = None,
     restarts: Annotated[int | None, typer.Option("--restarts", help="Runs.")] = None,
@@ -66,6 +80,7 @@ def evaluate(
     Finished batches are kept in the run's folder: after a kill the same command goes on there.
     """
     from multiway import training
+    from multiway.attacks import build_attack
 
     place = choose_device(device)
     options = {
@@ -76,7 +91,8 @@ def evaluate(
         "kappa": kappa,
         "queries": queries,
     }
-    attacks = _build(attack or [], norm, eps, options)
+    names = attack or []
+    _check_options(names, {**options, "eps": eps, "norm": norm})
     rows = []
     for directory in runs:
         model, config = training.load_run(directory, backbone, best=best)
@@ -92,37 +108,55 @@ def evaluate(
         }
         run = training.Run(directory)
         model.to(place)
-        if attacks:
+        if names:
+            threat = _threat(names, data.name, norm, eps)
+            attacks = [build_attack(name, threat, **options) for name in names]
             row |= _attacked(model, data, attacks, seed, batch_size, run.directory / "batches")
-            name = "+".join([*(attack or []), *([objective] if objective else []), norm, f"{eps}"])
         else:
             row["clean"] = training.accuracy(model, data, place).as_dict()
-            name = "clean"
-        run.write_result(f"{name}-n{len(data)}".replace("/", "_"), row)
+        run.write_result("-".join([*(names or ["clean"]), *_told(row)]), row)
         rows.append(row)
     if json:
         print_json(rows)
     else:
-        _show(rows, norm, eps)
+        _show(rows)
 
 
-def _build(names: list[str], norm: str, eps: float | None, options: dict[str, Any]) -> list[Attack]:
-    """The attacks that were asked for, before any model is loaded."""
-    from multiway.attacks import ATTACKS, build_attack
-    from multiway.threat import L2, Linf
+def _check_options(names: list[str], options: dict[str, Any]) -> None:
+    """Refuse unknown attacks, and options without an attack, before anything is loaded."""
+    from multiway.attacks import ATTACKS
 
     for name in names:
         choose("attack", name, ATTACKS)
-    if not names:
-        given = [key for key, value in {**options, "eps": eps}.items() if value is not None]
-        if given:
-            option = "--" + given[0].replace("_", "-")
-            raise MultiwayError(f"{option} is for an attack; name one: --attack pgd")
-        return []
+    given = [f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None]
+    if given and not names:
+        raise MultiwayError(f"{given[0]} is for an attack; name one: --attack pgd")
+    if options["norm"] is not None:
+        choose("norm", options["norm"], NORMS)
+
+
+def _threat(names: list[str], data: str, norm: str | None, eps: float | None) -> Threat:
+    """The threat model that was asked for, or the one that the paper uses on this data."""
+    from multiway.threat import L2, Linf
+
+    if norm is None:
+        norm = "l2" if "boundary" in names else "linf"
     if eps is None:
-        raise MultiwayError(f"--attack {names[0]} needs --eps, for example 0.3 or 8/255")
-    threat = {"linf": Linf, "l2": L2}[choose("norm", norm, ["linf", "l2"])](eps)
-    return [build_attack(name, threat, **options) for name in names]
+        eps = PAPER_EPS[norm].get(data)
+        if eps is None:
+            raise MultiwayError(
+                f"--attack {names[0]} needs --eps: the paper has no {norm} radius for {data}; "
+                "write for example --eps 8/255"
+            )
+    return Linf(eps) if norm == "linf" else L2(eps)
+
+
+def _told(row: dict[str, Any]) -> list[str]:
+    """What tells one result of a run from another, in the name of its file."""
+    threat = row["attacked_with"][0]["threat"] if "attacked_with" in row else {}
+    objectives = {one["objective"] for one in row.get("attacked_with", []) if "objective" in one}
+    radius = [f"{threat['type'].lower()}{float(threat['eps']):.4g}"] if threat else []
+    return [*sorted(objectives), *radius, f"n{row['clean']['n']}", row["weights"]]
 
 
 def _attacked(
@@ -155,15 +189,18 @@ def _attacked(
     return {"attacked_with": [describe(one) for one in attacks], **found.as_dict()}
 
 
-def _show(rows: list[dict[str, Any]], norm: str, eps: float | None) -> None:
+def _show(rows: list[dict[str, Any]]) -> None:
     from multiway.statistics import Interval
 
     columns = ["run", "encoding", "seed", "weights", "clean accuracy"]
     title = f"Accuracy on {rows[0]['data']} test images, 95 % intervals"
-    attacks = [one["attack"] for one in rows[0].get("attacks", [])]
-    if attacks:
-        title += f"; {norm} eps {eps:g}, worst case of each image over the attacks so far"
-        columns += [f"under {name}" for name in attacks]
+    if "attacks" in rows[0]:
+        threat = rows[0]["attacked_with"][0]["threat"]
+        title += (
+            f"; {threat['type']} eps {threat['eps']:.4g}, attacks seeded with {rows[0]['seed']}"
+        )
+        title += ", worst case of each image over the attacks so far"
+        columns += [f"under {one['attack']}" for one in rows[0]["attacks"]]
     table = []
     for row in rows:
         cells = [row["run"], row["encoding"], str(row["trained_with_seed"]), row["weights"]]

@@ -1,0 +1,92 @@
+"""AutoAttack: the protocol by which defences are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from multiway.attacks.apgd import APGD, TargetedAPGD
+from multiway.attacks.base import Attack, Problem
+from multiway.attacks.bridge import Bridge, norm_name
+from multiway.attacks.checks import warn
+from multiway.attacks.fab import FAB
+from multiway.attacks.result import Attempt
+from multiway.attacks.square import Square, fits_square
+
+__all__ = ["AutoAttack"]
+
+
+@dataclass(frozen=True)
+class AutoAttack(Attack):
+    """The standard protocol of AutoAttack, with nothing to tune.
+
+    In turn, each on the images that still stand: APGD on cross-entropy (100 steps), targeted APGD
+    on the DLR loss (9 targets, 100 steps each), targeted FAB (9 targets, 100 steps each), Square
+    (5,000 queries).
+
+    With fewer than 10 classes every wrong class is a target. With 2 or 3 the targeted DLR loss
+    does not exist, and targeted APGD ascends the target's margin in its place, with a warning; FAB
+    and Square need no more than 2. In L2 the images must measure 5 x 5 pixels; Square is left out
+    for smaller ones, with a warning. A warning is also raised where Square breaks what the attacks
+    with gradients did not: a sign that gradients are masked.
+
+    Random draws are each image's own, so that its result does not depend on its neighbours.
+    Switching `early_stop` off runs all four on every image and keeps the point with the largest
+    lead.
+
+    Args:
+        threat: what may be done to an image; each may have its own eps.
+        early_stop: see `Attack`.
+
+    Example:
+        >>> from multiway.threat import Linf
+        >>> [type(attack).__name__ for attack in AutoAttack(Linf(0.3)).parts]
+        ['APGD', 'TargetedAPGD', 'FAB', 'Square']
+
+    References:
+        Croce and Hein, Reliable evaluation of adversarial robustness with an ensemble of diverse
+        parameter-free attacks, ICML 2020.
+    """
+
+    def __post_init__(self) -> None:
+        norm_name(self.threat)
+
+    @property
+    def parts(self) -> tuple[Attack, ...]:
+        """The attacks of the protocol, in their order."""
+        kinds = (APGD, TargetedAPGD, FAB, Square)
+        return tuple(kind(self.threat, early_stop=self.early_stop) for kind in kinds)
+
+    def run(self, problem: Problem) -> Attempt:
+        """The four attacks; the loss curve is the first one's."""
+        bridge = Bridge(problem)
+        curve = bridge.attempt.loss_curve
+        for attack in self.parts:
+            if isinstance(attack, Square) and not fits_square(problem.threat, problem.images):
+                warn(
+                    "small-images",
+                    "the square attack was left out: in L2 it needs images of 5 x 5 pixels; add "
+                    "an attack without gradients (nattack) to the evaluation",
+                )
+                continue
+            chosen = bridge.left if self.early_stop else bridge.everything
+            if len(chosen) == 0:
+                break
+            before = int(bridge.broken.sum())
+            bridge.give(chosen)
+            part = attack.run(bridge.part)
+            bridge.add(part)
+            bridge.offer(bridge.to_pixels(part.adversarial))
+            curve = part.loss_curve if isinstance(attack, APGD) else curve
+            if isinstance(attack, Square):
+                _warn_of_masking(int(bridge.broken.sum()) - before, len(problem.images))
+        return replace(bridge.attempt, loss_curve=curve)
+
+
+def _warn_of_masking(broken: int, count: int) -> None:
+    if broken:
+        warn(
+            "masked-gradients",
+            f"the square attack, which sees no gradients, broke {broken} of {count} images that "
+            "APGD and FAB had left standing: gradients are masked, and there may be more to break; "
+            "give it more queries, or use an attack adapted to the model",
+        )
