@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from multiway.codebook import Codebook, default_beta, gram_schmidt
+from multiway.codebook import Codebook, default_beta
 from multiway.errors import MultiwayError
+from multiway.gram_schmidt import gram_schmidt
 
 BOOKS = {
     "ro": lambda: Codebook.random_orthogonal(10, 200, seed=3),
