@@ -33,6 +33,9 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 11) and 'multiway needs Python 3.11 or newer')"
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	# A peer for tests and benchmarks. Alone, because it asks for torchvision, which it does not
+	# import, and for a version of requests that is too old for the rest.
+	$(BIN)/pip install --quiet --no-deps torchattacks==3.5.1
 	touch $@
 
 clean:

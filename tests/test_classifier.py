@@ -224,7 +224,7 @@ def test_a_transformers_image_classifier() -> None:
         optimizer.zero_grad()
         model.loss(model.codes(IMAGES), labels).backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-    assert float(model.loss(model.codes(IMAGES), labels)) < before
+    assert float(model.loss(model.codes(IMAGES), labels).detach()) < before
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,16 @@ def test_batches_do_not_change_the_figures(batch_size: int) -> None:
     assert figures(found) == figures(evaluate(model, images, labels, SUITE))
 
 
+def test_every_image_may_have_an_eps_of_its_own() -> None:
+    model, images, labels = problem()
+    each = torch.linspace(0.01, 0.2, len(images))
+    attack = PGD(Linf(each), steps=5)
+    found = evaluate(model, images, labels, [attack], batch_size=5)
+    assert torch.equal(found.broken_by != STANDING, attack(model, images, labels).success)
+    moved = transfer(attack, model, {"itself": model}, images, labels, batch_size=5)
+    assert (moved.crafted.linf <= each + 1e-6).all()
+
+
 def test_later_attacks_may_find_nothing_left() -> None:
     model, images, _ = problem()
     wrong = (model(images).argmax(dim=1) + 1) % 4

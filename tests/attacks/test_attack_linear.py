@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from attack_models import SHAPES, Affine, ball, near_the_plane
@@ -97,6 +99,15 @@ def test_nattack_and_noise_find_it_with_room_to_spare(norm: type[Threat]) -> Non
         too_little = ball(norm, needed * 0.99)
         assert not Noise(too_little, draws=300)(model, images, labels).success.any()
         assert not NAttack(too_little, steps=5)(model, images, labels).success.any()
+
+
+@EVERY
+def test_without_a_bound_everything_falls(norm: type[Threat]) -> None:
+    model = Affine((2, 4))
+    images = torch.rand(8, 2, 4, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    labels = model(images).argmax(dim=1)
+    for attack in (FGSM(ball(norm, math.inf), "ce"), PGD(ball(norm, math.inf), step_size=0.1)):
+        breaks(attack, model, images, labels)
 
 
 def test_targets_are_reached_where_the_ball_allows_it() -> None:

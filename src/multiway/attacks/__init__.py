@@ -1,32 +1,45 @@
 """Attacks: the paper's, and the strongest that gradients and queries allow."""
 
+from multiway.attacks.apgd import APGD, TargetedAPGD
+from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
+from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
 from multiway.attacks.checks import AttackWarning
 from multiway.attacks.evaluate import Evaluation, Progress, Row, evaluate
+from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
 from multiway.attacks.registry import ATTACKS, build_attack
 from multiway.attacks.result import AttackResult, Attempt
+from multiway.attacks.square import Square
 from multiway.attacks.transfer import Transfer, transfer
 
 __all__ = [
+    "APGD",
     "ATTACKS",
+    "FAB",
     "FGSM",
     "PGD",
     "Attack",
     "AttackResult",
     "AttackWarning",
     "Attempt",
+    "AutoAttack",
+    "Boundary",
+    "DistanceSummary",
     "Evaluation",
     "NAttack",
     "Noise",
     "Problem",
     "Progress",
     "Row",
+    "Square",
+    "TargetedAPGD",
     "Transfer",
     "build_attack",
     "evaluate",
+    "schott_protocol",
     "transfer",
 ]

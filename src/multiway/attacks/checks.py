@@ -32,7 +32,8 @@ class AttackWarning(UserWarning):
     """Something that makes an attack's figures less than they seem.
 
     Attributes:
-        kind: `random-model`, `probabilities`, `zero-gradients` or `nan-gradients`.
+        kind: `random-model`, `probabilities`, `zero-gradients`, `nan-gradients`, `few-classes`,
+            `small-images`, `masked-gradients` or `no-start`.
     """
 
     def __init__(self, kind: str, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +165,8 @@ def evaluate(
         for place, chosen in enumerate(parts):
             batch = None if store is None else store.read(place)
             if batch is None:
-                batch = Batch.compute(attack, model, images[chosen], labels[chosen], seed)
+                part = replace(attack, threat=attack.threat.take(chosen))
+                batch = Batch.compute(part, model, images[chosen], labels[chosen], seed)
                 if store is not None:
                     store.write(place, batch)
             found.append(batch)

@@ -40,7 +40,7 @@ class FAB(Attack):
 
     Example:
         >>> from multiway.threat import L2
-        >>> FAB(L2(math.inf), steps=50).targets
+        >>> FAB(L2(0.5), steps=50).targets
         9
 
     References:

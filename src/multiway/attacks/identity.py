@@ -22,7 +22,11 @@ def describe(value: Any) -> Any:
         {'type': 'Linf', 'eps': 0.5, 'bounds': [0.0, 1.0]}
     """
     if is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+        parts = {
+            field.name: describe(getattr(value, field.name))
+            for field in fields(value)
+            if field.compare
+        }
         return {"type": type(value).__name__, **parts}
     if isinstance(value, Tensor):
         return hash_tensors(value)

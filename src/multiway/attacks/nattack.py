@@ -135,8 +135,9 @@ def _normal(images: Tensor, streams: Streams, draws: int) -> Tensor:
 
 
 def _z_scored(leads: Tensor) -> Tensor:
-    """Each image's leads [n, draws] at mean 0 and deviation 1; zero where they are all alike."""
-    spread = leads.std(dim=1, keepdim=True)
-    return (leads - leads.mean(dim=1, keepdim=True)) / spread.clamp_min(
-        torch.finfo(leads.dtype).tiny
-    )
+    """Each image's leads [n, draws] at mean 0 and deviation 1; zero where they are all alike.
+
+    Zero also where one of them is NaN: such a step says nothing about where to go.
+    """
+    spread = leads.std(dim=1, keepdim=True).clamp_min(torch.finfo(leads.dtype).tiny)
+    return ((leads - leads.mean(dim=1, keepdim=True)) / spread).nan_to_num(0.0)

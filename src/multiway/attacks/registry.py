@@ -6,11 +6,16 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from multiway.attacks.apgd import APGD, TargetedAPGD
+from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack
+from multiway.attacks.boundary import Boundary
+from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
+from multiway.attacks.square import Square
 from multiway.errors import MultiwayError, choose
 from multiway.threat import Threat
 
@@ -22,6 +27,12 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
     "pgd": PGD,
     "pgd-1k": PGD.paper_1k,
     "pgd-5k": PGD.paper_5k,
+    "apgd": APGD,
+    "apgd-t": TargetedAPGD,
+    "fab": FAB,
+    "square": Square,
+    "autoattack": AutoAttack,
+    "boundary": Boundary,
     "nattack": NAttack,
     "noise": Noise,
 }
@@ -40,7 +51,9 @@ def build_attack(name: str, threat: Threat, **options: Any) -> Attack:
     """
     builder = ATTACKS[choose("attack", name, ATTACKS)]
     given = {key: value for key, value in options.items() if value is not None}
-    allowed = [key for key in inspect.signature(builder).parameters if key != "threat"]
+    allowed = [
+        key for key in inspect.signature(builder).parameters if key not in ("threat", "progress")
+    ]
     unknown = [key for key in given if key not in allowed]
     if unknown:
         raise MultiwayError(

@@ -67,10 +67,10 @@ class Square(Attack):
         bridge = Bridge(problem)
         streams = make_streams(problem.images, problem.seed, "square")
         radii = bridge.radius().flatten()
-        for radius in radii.unique():
+        for radius in sorted(set(radii.tolist())):
             chosen = bridge.everything[radii == radius]
             bridge.give(chosen)
-            points = self._search(bridge, float(radius), streams, shape)
+            points = self._search(bridge, radius, streams, shape)
             bridge.give(chosen)
             bridge.offer(points)
         return bridge.attempt
@@ -90,7 +90,7 @@ class Square(Attack):
             resc_schedule=False,
             device=pixels.device,
         )
-        shared = square.random_choice
+        shared, place = square.random_choice, square.random_int
 
         def random_signs(size: list[int]) -> Tensor:
             if len(size) < pixels.ndim:
@@ -109,6 +109,8 @@ class Square(Attack):
             return margin, margin
 
         square.random_choice, square.margin_and_loss = random_signs, judge
+        # pyautoattack never draws the last place, which keeps the last row and column as they are.
+        square.random_int = lambda low, high: place(low, high + 1)
         square.init_hyperparam(pixels)
         _, found = square.attack_single_run(pixels, bridge.labels)
         points: Tensor = found

@@ -68,12 +68,12 @@ def transfer(
     if not targets:
         raise MultiwayError("there is no model to transfer to; name at least one")
     check_count("batch_size", batch_size)
-    to_the_end = replace(attack, early_stop=False)
     device = next((weight.device for weight in source.parameters()), images.device)
-    parts = [
-        to_the_end(source, some.to(device), true.to(device), seed=seed)
-        for some, true in zip(*(torch.split(t, batch_size) for t in (images, labels)), strict=True)
-    ]
+    parts = []
+    for chosen in torch.split(torch.arange(len(images)), batch_size):
+        to_the_end = replace(attack, threat=attack.threat.take(chosen), early_stop=False)
+        some, true = images[chosen].to(device), labels[chosen].to(device)
+        parts.append(to_the_end(source, some, true, seed=seed))
     crafted = AttackResult.join(parts)
     adversarial = crafted.adversarial.to(images.device)
     predictions, accuracy, clean = {}, {}, {}

@@ -49,7 +49,7 @@ def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -
     Example:
         >>> network = build_backbone("resnet-8", outputs=10, channels=3, size=32)
         >>> sum(p.numel() for p in network.parameters())
-        307834
+        308266
     """
     if outputs < 1 or channels < 1 or size < 1:
         raise MultiwayError(
