@@ -24,6 +24,9 @@ __all__ = ["evaluate"]
 
 NORMS = ("linf", "l2")
 
+# Attacks that take thousands of passes for each image.
+SLOW = {"nattack", "boundary", "noise"}
+
 # The paper's threat models; for the boundary attack, Schott et al.'s.
 PAPER_EPS = {
     "linf": {
@@ -70,7 +73,10 @@ def evaluate(
     best: Annotated[
         bool, typer.Option("--best", help="The best weights on the validation split, not the last.")
     ] = False,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Images at a time.", min=1)] = 250,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", help="Images at a time. [default: 250; 25 for slow ones]"),
+    ] = None,
     limit: Limit = None,
     seed: Seed = 0,
     data_dir: DataDir = None,
@@ -94,6 +100,9 @@ def evaluate(
         "queries": queries,
     }
     names = attack or []
+    if batch_size is None:
+        # Progress is shown, and a kill survived, batch by batch.
+        batch_size = 25 if SLOW.intersection(names) else 250
     _check_options(names, {**options, "eps": eps, "norm": norm})
     rows = []
     for directory in runs:
