@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=250)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--networks", nargs="+", default=["madry", "a"])
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -51,7 +52,7 @@ def main() -> None:
     processor = platform.processor() or platform.machine()
     print(f"torch {version('torch')}, {processor}, one thread, {date.today()}\n")
     print("| what | measured | CPU s | ratio |\n|---|---|---|---|")
-    for name in ("madry", "a"):
+    for name in options.networks:
         loops(name, options.batch, options.steps, options.repeats)
     folding(options.batch, options.steps, options.repeats)
     queries(options.repeats)
@@ -96,7 +97,8 @@ def channels_last(images: Tensor) -> Tensor:
 def loops(name: str, batch: int, steps: int, repeats: int) -> None:
     """PGD against the bare loop and other libraries, the same steps on the same images."""
     torch.manual_seed(0)
-    network = build_backbone(name, 10).eval().requires_grad_(False)
+    # As users have it: trainable. An attack that needs frozen weights must see to that itself.
+    network = build_backbone(name, 10).eval()
     images = torch.rand(batch, 1, 28, 28)
     labels = network(images).argmax(dim=1)
     ours = PGD(

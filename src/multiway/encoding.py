@@ -97,8 +97,10 @@ class Encoding(nn.Module):
         """
         check_labels(labels, self.codebook.classes)
         if self.kind == "mse":
-            error = (codes - self.codebook.vectors[labels]).square()
-            return error.mean() if reduction == "mean" else error.mean(dim=1)
+            target = self.codebook.vectors[labels]
+            if reduction == "mean":
+                return F.mse_loss(codes, target)
+            return F.mse_loss(codes, target, reduction="none").mean(dim=1)
         logits = codes if self.kind == "cross-entropy" else self._cosines(codes)
         return F.cross_entropy(logits, labels, reduction=reduction)
 

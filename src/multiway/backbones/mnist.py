@@ -137,8 +137,7 @@ def _with_head(
 def _glorot(network: nn.Module) -> nn.Module:
     """Start as A to D start where they come from: Keras draws by Glorot, with biases of zero.
 
-    torch's own start is narrower; with the paper's small steps it costs about half a per cent of
-    accuracy after six epochs.
+    torch's own start is narrower, which the paper's small steps feel (docs/training.md).
     """
     for layer in network.modules():
         if isinstance(layer, (nn.Conv2d, nn.Linear)):
