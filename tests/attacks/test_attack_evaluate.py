@@ -304,7 +304,8 @@ def test_loss_curves_rise_and_join() -> None:
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_every_attack_can_be_built_by_name(name: str) -> None:
-    assert build_attack(name, Linf(0.3)).threat == Linf(0.3)
+    threat = L2(1.5) if name == "boundary" else Linf(0.3)
+    assert build_attack(name, threat).threat == threat
 
 
 def test_the_papers_settings() -> None:

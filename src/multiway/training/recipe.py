@@ -47,7 +47,7 @@ class Schedule(BaseModel):
         """The factor of step `step` (from 0) in a training of `total` steps.
 
         Example:
-            >>> [Schedule(kind="ramp", peak=0.4).factor_at(step, 10) for step in (0, 2, 4, 7)]
+            >>> [Schedule(kind="ramp", peak=0.5).factor_at(step, 8) for step in (0, 2, 4, 6)]
             [0.0, 0.5, 1.0, 0.5]
         """
         done = step / total
