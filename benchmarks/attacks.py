@@ -2,14 +2,13 @@
 
 Run `python benchmarks/attacks.py` with multiway[demo] installed; `--steps 10 --repeats 1` for
 a quick look. Everything runs on one thread and CPU time is counted, so that other work on the
-machine does not decide. Contenders take turns, and the fastest of their turns counts. Libraries
-that are not installed are left out.
+machine decides less. Contenders take turns; a ratio is the median, over the rounds, of one's time
+to another's in the same round. Libraries that are not installed are left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import math
 import platform
 import resource
 import subprocess
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from datetime import date
 from importlib import import_module
 from importlib.metadata import version
+from statistics import median
 from typing import Any
 
 import torch
@@ -66,15 +66,25 @@ def row(what: str, measured: str, seconds: float | None, ratio: float) -> None:
     print(f"| {what} | {measured} | {spent} | {ratio:.2f} |", flush=True)
 
 
-def turns(contenders: dict[str, Contender], repeats: int) -> dict[str, float]:
-    """The least CPU time of each contender."""
-    best = dict.fromkeys(contenders, math.inf)
-    for _ in range(repeats):
-        for name, run in contenders.items():
-            start = time.process_time()
-            run()
-            best[name] = min(best[name], time.process_time() - start)
-    return best
+class Rounds:
+    """The CPU time of contenders that took turns, [rounds] each."""
+
+    def __init__(self, contenders: dict[str, Contender], repeats: int) -> None:
+        self.seconds: dict[str, list[float]] = {name: [] for name in contenders}
+        for _ in range(repeats):
+            for name, run in contenders.items():
+                start = time.process_time()
+                run()
+                self.seconds[name].append(time.process_time() - start)
+
+    def time(self, name: str) -> float:
+        """The median time of one contender."""
+        return median(self.seconds[name])
+
+    def ratio(self, name: str, other: str) -> float:
+        """The median of a contender's time to another's in the same round."""
+        pairs = zip(self.seconds[name], self.seconds[other], strict=True)
+        return median(one / two for one, two in pairs)
 
 
 def bare_loop(network: nn.Module, images: Tensor, labels: Tensor, steps: int) -> Tensor:
@@ -112,10 +122,11 @@ def loops(name: str, batch: int, steps: int, repeats: int) -> None:
         "multiway PGD": lambda: ours(network, images, labels),
         **peers(network, images, labels, steps),
     }
-    found = turns(contenders, repeats)
-    fastest = min(seconds for what, seconds in found.items() if what.startswith("bare"))
-    for what, seconds in found.items():
-        row(f"{steps} steps on {name}, batch {batch}", what, seconds, seconds / fastest)
+    found = Rounds(contenders, repeats)
+    bare = min((what for what in contenders if what.startswith("bare")), key=found.time)
+    for what in contenders:
+        case = f"{steps} steps on {name}, batch {batch}"
+        row(case, what, found.time(what), found.ratio(what, bare))
 
 
 def peers(network: nn.Module, images: Tensor, labels: Tensor, steps: int) -> dict[str, Contender]:
@@ -165,9 +176,10 @@ def folding(batch: int, steps: int, repeats: int) -> None:
         model = EncodedClassifier(build_backbone("madry", outputs), encoding, encoding.unit).eval()
         labels = model(images).argmax(dim=1)
         contenders[f"{name}, {outputs} outputs"] = _bound(attack, model, images, labels)
-    found = turns(contenders, repeats)
-    for what, seconds in found.items():
-        row("margin through the folded head", what, seconds, seconds / found["1ofk, 10 outputs"])
+    found = Rounds(contenders, repeats)
+    for what in contenders:
+        ratio = found.ratio(what, "1ofk, 10 outputs")
+        row("margin through the folded head", what, found.time(what), ratio)
 
 
 def queries(repeats: int) -> None:
@@ -185,12 +197,12 @@ def queries(repeats: int) -> None:
         for _ in range(count // len(batch)):
             network(channels_last(batch))
 
-    found = turns(
-        {"inference": inference, "nattack": _bound(attack, network, images, labels)}, repeats
-    )
-    for what, seconds in found.items():
-        speed = f"{what}, {count / seconds:.0f} queries a second"
-        row("queries on madry (ratio of speeds)", speed, seconds, found["inference"] / seconds)
+    attacked = _bound(attack, network, images, labels)
+    found = Rounds({"inference": inference, "nattack": attacked}, repeats)
+    for what in ("inference", "nattack"):
+        speed = f"{what}, {count / found.time(what):.0f} queries a second"
+        ratio = found.ratio("inference", what)
+        row("queries on madry (ratio of speeds)", speed, found.time(what), ratio)
 
 
 def early_stop() -> None:
@@ -211,11 +223,12 @@ def early_stop() -> None:
         attack = PGD(Linf(EPS), steps=100, early_stop=stop)
         accuracies[stop] = evaluate(network, images, labels, [attack]).robust
 
-    found = turns({"every image to the end": lambda: run(False), "evaluate": lambda: run(True)}, 1)
-    for (what, seconds), stop in zip(found.items(), (False, True), strict=True):
+    ends = {"every image to the end": False, "evaluate": True}
+    found = Rounds({what: lambda stop=stop: run(stop) for what, stop in ends.items()}, 1)
+    for what, stop in ends.items():
         measured = f"{what}, accuracy {accuracies[stop]}"
-        gain = found["every image to the end"] / seconds
-        row("PGD-100 margin, undefended madry (ratio of speeds)", measured, seconds, gain)
+        gain = found.ratio("every image to the end", what)
+        row("PGD-100 margin, undefended madry (ratio of speeds)", measured, found.time(what), gain)
 
 
 def memory() -> None:

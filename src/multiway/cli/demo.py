@@ -29,7 +29,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for all it makes.")] = Path(
         "multiway-demo"
     ),
-    backbone: Annotated[str, typer.Option("--backbone", help="The network of both.")] = "madry",
+    backbone: Annotated[str, typer.Option("--backbone", help="The network of both.")] = "wong",
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1)
     ] = None,
