@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from importlib import import_module
 from importlib.metadata import version
 from statistics import median
@@ -224,7 +225,7 @@ def early_stop() -> None:
         accuracies[stop] = evaluate(network, images, labels, [attack]).robust
 
     ends = {"every image to the end": False, "evaluate": True}
-    found = Rounds({what: lambda stop=stop: run(stop) for what, stop in ends.items()}, 1)
+    found = Rounds({what: partial(run, stop) for what, stop in ends.items()}, 1)
     for what, stop in ends.items():
         measured = f"{what}, accuracy {accuracies[stop]}"
         gain = found.ratio("every image to the end", what)
