@@ -10,34 +10,50 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from multiway.cli.attacking import (
+    Eps,
+    Kappa,
+    Norm,
+    Objective,
+    Queries,
+    Restarts,
+    Steps,
+    StepSize,
+    check_options,
+    choose_threat,
+)
 from multiway.cli.console import attack_progress, print_json, print_table, say
-from multiway.cli.options import DataDir, Device, Json, Limit, Number, Seed, choose_device
-from multiway.errors import MultiwayError, choose
+from multiway.cli.options import (
+    Best,
+    DataDir,
+    DataName,
+    Device,
+    ImageSize,
+    Json,
+    Limit,
+    Network,
+    Runs,
+    Seed,
+    TrustedBackbone,
+    Weights,
+    choose_device,
+    each_subject,
+)
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from multiway.attacks import Attack, DistanceSummary
-    from multiway.classifier import EncodedClassifier
     from multiway.data import ImageSet
-    from multiway.threat import Threat
 
 __all__ = ["evaluate"]
-
-NORMS = ("linf", "l2")
 
 # Attacks that take thousands of passes for each image.
 SLOW = {"nattack", "boundary", "noise"}
 
-# The paper's threat models; for the boundary attack, Schott et al.'s.
-PAPER_EPS = {
-    "linf": {
-        "mnist5k": 0.3, "mnist": 0.3, "cifar10": 8 / 255, "cifar100": 8 / 255, "svhn": 10 / 255,
-    },
-    "l2": {"mnist5k": 1.5, "mnist": 1.5},
-}  # fmt: skip
-
 
 def evaluate(
-    runs: Annotated[list[Path], typer.Argument(help="Folders made by multiway train.")],
+    runs: Runs = None,
     attack: Annotated[
         list[str] | None,
         typer.Option(
@@ -46,33 +62,23 @@ def evaluate(
             "them give the worst case of each image.",
         ),
     ] = None,
-    objective: Annotated[
-        str | None,
-        typer.Option("--objective", help="What the attacker ascends: own, ce, margin or dlr."),
+    objective: Objective = None,
+    eps: Eps = None,
+    norm: Norm = None,
+    steps: Steps = None,
+    step_size: StepSize = None,
+    restarts: Restarts = None,
+    kappa: Kappa = None,
+    queries: Queries = None,
+    network: Network = None,
+    weights: Weights = None,
+    data: DataName = None,
+    image_size: ImageSize = None,
+    backbone: TrustedBackbone = None,
+    best: Best = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Keeps the results of --network in this folder.")
     ] = None,
-    eps: Annotated[
-        float | None,
-        Number("--eps", help="How far it may go: 0.3, 8/255, inf. [default: the paper's]"),
-    ] = None,
-    norm: Annotated[
-        str | None, typer.Option("--norm", help="linf or l2. [default: l2 for boundary]")
-    ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Of one run.")] = None,
-    step_size: Annotated[float | None, Number("--step-size", help="0.01 or 2/255.")] = None,
-    restarts: Annotated[int | None, typer.Option("--restarts", help="Runs.")] = None,
-    kappa: Annotated[
-        float | None, Number("--kappa", help="Confidence of margin, in the paper's units.")
-    ] = None,
-    queries: Annotated[
-        int | None, typer.Option("--queries", help="Budget of an image (square, nattack).")
-    ] = None,
-    backbone: Annotated[
-        str | None,
-        typer.Option("--backbone", help="Confirms that you trust package.module:function."),
-    ] = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="The best weights on the validation split, not the last.")
-    ] = False,
     batch_size: Annotated[
         int | None,
         typer.Option("--batch-size", help="Images at a time. [default: 250; 25 for slow ones]"),
@@ -86,9 +92,11 @@ def evaluate(
     """Clean accuracy of trained runs, and their accuracy under attacks.
 
     Finished batches are kept in the run's folder: after a kill the same command goes on there.
+    For a --network that was not trained here, --out is that folder.
     """
-    from multiway import training
     from multiway.attacks import build_attack
+    from multiway.subjects import load_subjects
+    from multiway.training import Run, accuracy
 
     place = choose_device(device)
     options = {
@@ -103,65 +111,36 @@ def evaluate(
     if batch_size is None:
         # Progress is shown, and a kill survived, batch by batch.
         batch_size = 25 if SLOW.intersection(names) else 250
-    _check_options(names, {**options, "eps": eps, "norm": norm})
+    check_options(names, {**options, "eps": eps, "norm": norm})
+    where: dict[str, Any] = {
+        "data": data, "data_dir": data_dir, "image_size": image_size, "limit": limit,
+        "backbone": backbone, "best": best, "device": place,
+    }  # fmt: skip
     rows = []
-    for directory in runs:
-        model, config = training.load_run(directory, backbone, best=best)
-        data = training.load_trained_on(config, "test", data_dir)
-        data = data if limit is None else data.limit(limit)
+    # One at a time: runs on different data may stand in one table.
+    for chosen in each_subject(runs, network, weights):
+        (subject,), images = load_subjects(*chosen, **where)
         row: dict[str, Any] = {
-            "run": str(directory),
-            "data": data.name,
-            "encoding": config["classifier"]["encoding"]["name"],
+            **subject.as_dict(),
+            "data": images.name,
             "weights": "best" if best else "last",
-            "trained_with_seed": config["seed"],
             "seed": seed,
         }
-        run = training.Run(directory)
-        model.to(place)
+        run = subject.run or (None if out is None else Run(out / subject.name))
         if names:
-            threat = _threat(names, data.name, norm, eps)
+            threat = choose_threat(names, images.name, norm, eps)
             attacks = [build_attack(name, threat, **options) for name in names]
-            row |= _attacked(model, data, attacks, seed, batch_size, run.directory / "batches")
+            batches = None if run is None else run.directory / "batches"
+            row |= _attacked(subject.model, images, attacks, seed, batch_size, batches)
         else:
-            row["clean"] = training.accuracy(model, data, place).as_dict()
-        run.write_result("-".join([*(names or ["clean"]), *_told(row)]), row)
+            row["clean"] = accuracy(subject.model, images, place).as_dict()
+        if run is not None:
+            run.write_result("-".join([*(names or ["clean"]), *_told(row)]), row)
         rows.append(row)
     if json:
         print_json(rows)
     else:
         _show(rows)
-
-
-def _check_options(names: list[str], options: dict[str, Any]) -> None:
-    """Refuse unknown attacks, and options without an attack, before anything is loaded."""
-    from multiway.attacks import ATTACKS
-
-    for name in names:
-        choose("attack", name, ATTACKS)
-    given = [f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None]
-    if given and not names:
-        raise MultiwayError(f"{given[0]} is for an attack; name one: --attack pgd")
-    if options["norm"] is not None:
-        choose("norm", options["norm"], NORMS)
-
-
-def _threat(names: list[str], data: str, norm: str | None, eps: float | None) -> Threat:
-    """The threat model that was asked for, or the one that the paper uses on this data."""
-    from multiway.threat import L2, Linf
-
-    if norm is None:
-        norm = "l2" if "boundary" in names else "linf"
-    if eps is None and names == ["boundary"]:
-        eps = math.inf  # Schott et al. measure how far it must go
-    if eps is None:
-        eps = PAPER_EPS[norm].get(data)
-        if eps is None:
-            raise MultiwayError(
-                f"--attack {names[0]} needs --eps: the paper has no {norm} radius for {data}; "
-                "write for example --eps 8/255"
-            )
-    return Linf(eps) if norm == "linf" else L2(eps)
 
 
 def _told(row: dict[str, Any]) -> list[str]:
@@ -173,12 +152,12 @@ def _told(row: dict[str, Any]) -> list[str]:
 
 
 def _attacked(
-    model: EncodedClassifier,
+    model: nn.Module,
     data: ImageSet,
     attacks: list[Attack],
     seed: int,
     batch_size: int,
-    directory: Path,
+    directory: Path | None,
 ) -> dict[str, Any]:
     from multiway.attacks import AttackWarning, Boundary, schott_protocol
     from multiway.attacks import evaluate as worst_case
@@ -223,20 +202,30 @@ def _distances(summary: DistanceSummary) -> dict[str, Any]:
 def _show(rows: list[dict[str, Any]]) -> None:
     from multiway.statistics import Interval
 
-    columns = ["run", "encoding", "seed", "weights", "clean accuracy"]
-    title = f"Accuracy on {rows[0]['data']} test images, 95 % intervals"
+    columns = ["network", "encoding", "seed", "weights", "data", "clean accuracy"]
+    title = "Accuracy on test images, 95 % intervals"
     if "attacks" in rows[0]:
-        threat = rows[0]["attacked_with"][0]["threat"]
-        title += f"; {threat['type']} eps {float(threat['eps']):.4g}, attacks seeded with "
+        threats = {
+            (
+                row["attacked_with"][0]["threat"]["type"],
+                float(row["attacked_with"][0]["threat"]["eps"]),
+            )
+            for row in rows
+        }
+        radii = ", ".join(f"{kind} eps {eps:.4g}" for kind, eps in sorted(threats))
+        title += f"; {radii}, attacks seeded with "
         title += f"{rows[0]['seed']}, worst case of each image over the attacks so far"
         columns += [f"under {one['attack']}" for one in rows[0]["attacks"]]
     table = []
     for row in rows:
-        cells = [row["run"], row["encoding"], str(row["trained_with_seed"]), row["weights"]]
+        cells = [row["run"] or row["name"], row["encoding"] or "-"]
+        cells += [str(row["trained_with_seed"]) if row["run"] else "-", row["weights"], row["data"]]
         cells.append(str(Interval(**row["clean"])))
         cells += [str(Interval(**one["accuracy"])) for one in row.get("attacks", [])]
         table.append(cells)
     print_table(title, columns, table)
     for row in rows:
         if "distances" in row:
-            sys.stdout.write(f"{row['run']}, boundary attack: {row['distances']['text']}\n")
+            sys.stdout.write(
+                f"{row['run'] or row['name']}, boundary attack: {row['distances']['text']}\n"
+            )

@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
+    "Best",
     "DataDir",
+    "DataName",
     "Device",
     "ImageSize",
     "Json",
     "Limit",
+    "Network",
     "Number",
+    "Runs",
     "Seed",
+    "TrustedBackbone",
+    "Weights",
     "choose_device",
+    "each_subject",
     "parse_number",
 ]
 
@@ -61,6 +68,19 @@ def choose_device(name: str) -> torch.device:
     return device
 
 
+def each_subject(
+    runs: list[Path] | None, networks: list[str] | None, weights: list[Path] | None
+) -> list[tuple[list[Path], list[str], list[Path]]]:
+    """What `load_subjects` takes, for each subject alone; all at once where that is no use."""
+    files = weights or []
+    if (files and len(files) != len(networks or [])) or not (runs or networks):
+        return [(runs or [], networks or [], files)]  # which it refuses, with the reason
+    alone: list[tuple[list[Path], list[str], list[Path]]] = [([run], [], []) for run in runs or []]
+    for index, network in enumerate(networks or []):
+        alone.append(([], [network], files[index : index + 1]))
+    return alone
+
+
 # A real number in an option: `Annotated[float, Number("--eps", help=...)]`.
 def Number(*names: str, help: str) -> typer.models.OptionInfo:
     """An option that takes a decimal or a fraction."""
@@ -70,6 +90,12 @@ def Number(*names: str, help: str) -> typer.models.OptionInfo:
     return option
 
 
+Best = Annotated[
+    bool, typer.Option("--best", help="The best weights on the validation split, not the last.")
+]
+DataName = Annotated[
+    str | None, typer.Option("--data", help="The images. [default: those the runs were trained on]")
+]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Where the data lies. [default: $MULTIWAY_DATA, or a cache]"),
@@ -82,5 +108,21 @@ ImageSize = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Limit = Annotated[
     int | None, typer.Option("--limit", help="Only the first N images of the test set.", min=1)
+]
+Network = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network",
+        help="A classifier not trained here: package.module:function, called without arguments.",
+    ),
+]
+Runs = Annotated[list[Path] | None, typer.Argument(help="Folders made by multiway train.")]
+TrustedBackbone = Annotated[
+    str | None,
+    typer.Option("--backbone", help="Confirms that you trust package.module:function."),
+]
+Weights = Annotated[
+    list[Path] | None,
+    typer.Option("--weights", help="A safetensors file for each --network."),
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of weights, order and attacks.", min=0)]

@@ -1,0 +1,88 @@
+"""What commands that attack have in common: from options to attacks and threat models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from multiway.cli.options import Number
+from multiway.errors import MultiwayError, choose
+
+if TYPE_CHECKING:
+    from multiway.threat import Threat
+
+__all__ = [
+    "Eps",
+    "Kappa",
+    "Norm",
+    "Objective",
+    "Queries",
+    "Restarts",
+    "StepSize",
+    "Steps",
+    "check_options",
+    "choose_threat",
+]
+
+NORMS = ("linf", "l2")
+
+# The paper's threat models; for the boundary attack, Schott et al.'s.
+PAPER_EPS = {
+    "linf": {
+        "mnist5k": 0.3, "mnist": 0.3, "cifar10": 8 / 255, "cifar100": 8 / 255, "svhn": 10 / 255,
+    },
+    "l2": {"mnist5k": 1.5, "mnist": 1.5},
+}  # fmt: skip
+
+Objective = Annotated[
+    str | None,
+    typer.Option("--objective", help="What the attacker ascends: own, ce, margin or dlr."),
+]
+Eps = Annotated[
+    float | None,
+    Number("--eps", help="How far it may go: 0.3, 8/255, inf. [default: the paper's]"),
+]
+Norm = Annotated[str | None, typer.Option("--norm", help="linf or l2. [default: l2 for boundary]")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.")]
+StepSize = Annotated[float | None, Number("--step-size", help="0.01 or 2/255.")]
+Restarts = Annotated[int | None, typer.Option("--restarts", help="Runs.")]
+Kappa = Annotated[
+    float | None, Number("--kappa", help="Confidence of margin, in the paper's units.")
+]
+Queries = Annotated[
+    int | None, typer.Option("--queries", help="Budget of an image (square, nattack).")
+]
+
+
+def check_options(names: Sequence[str], options: dict[str, Any]) -> None:
+    """Refuse unknown attacks, and options without an attack, before anything is loaded."""
+    from multiway.attacks import ATTACKS
+
+    for name in names:
+        choose("attack", name, ATTACKS)
+    given = [f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None]
+    if given and not names:
+        raise MultiwayError(f"{given[0]} is for an attack; name one: --attack pgd")
+    if options.get("norm") is not None:
+        choose("norm", options["norm"], NORMS)
+
+
+def choose_threat(names: Sequence[str], data: str, norm: str | None, eps: float | None) -> Threat:
+    """The threat model that was asked for, or the one that the paper uses on this data."""
+    from multiway.threat import L2, Linf
+
+    if norm is None:
+        norm = "l2" if "boundary" in names else "linf"
+    if eps is None and list(names) == ["boundary"]:
+        eps = math.inf  # Schott et al. measure how far it must go
+    if eps is None:
+        eps = PAPER_EPS[norm].get(data)
+        if eps is None:
+            raise MultiwayError(
+                f"attack {names[0]} needs --eps: the paper has no {norm} radius for {data}; "
+                "write for example --eps 8/255"
+            )
+    return Linf(eps) if norm == "linf" else L2(eps)

@@ -1,0 +1,203 @@
+"""What is to be examined: runs trained here, and classifiers from anywhere else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from multiway.backbones import import_function
+from multiway.data import ImageSet, load, to_float
+from multiway.errors import MultiwayError
+from multiway.outputs import output_tensor
+from multiway.training import Run, load_run, load_trained_on
+from multiway.weights import load_tensors, read_tensors
+
+__all__ = ["Subject", "load_network", "load_subjects"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A classifier under examination.
+
+    Attributes:
+        name: what tables and figures call it; unique among its company.
+        model: images [N, C, H, W] in [0, 1] to scores [N, K], in eval mode.
+        encoding: the name of its encoding; None where nothing is known of it.
+        seed: of its training; None where nothing is known of it.
+        run: the folder it comes from; None for a network that was not trained here.
+    """
+
+    name: str
+    model: nn.Module
+    encoding: str | None = None
+    seed: int | None = None
+    run: Run | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "name": self.name,
+            "encoding": self.encoding,
+            "trained_with_seed": self.seed,
+            "run": None if self.run is None else str(self.run.directory),
+        }
+
+
+def load_network(path: str, weights: Path | None) -> nn.Module:
+    """A classifier that was not trained here, in eval mode.
+
+    Args:
+        path: `package.module:function`; the function takes no arguments and returns a network from
+            images in [0, 1] to logits, with its normalisation inside.
+        weights: a safetensors file for it; None when the function loads its own.
+    """
+    if ":" not in path:
+        raise MultiwayError(
+            f"--network {path}: write package.module:function, a function without arguments that "
+            "returns your network"
+        )
+    function = import_function(path)
+    try:
+        network = function()
+    except TypeError as error:
+        raise MultiwayError(
+            f"--network {path}: the function is called without arguments, which failed: {error}"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise MultiwayError(f"{path} returned {type(network).__name__}, not an nn.Module")
+    if weights is not None:
+        if weights.suffix in (".pt", ".pth", ".bin", ".ckpt"):
+            raise MultiwayError(
+                f"{weights} looks like a pickle, which can run code when it is read; save the "
+                "state_dict with safetensors.torch.save_file and pass that file"
+            )
+        load_tensors(network, read_tensors(weights), weights)
+    return network.eval()
+
+
+def load_subjects(
+    runs: Sequence[Path],
+    networks: Sequence[str] = (),
+    weights: Sequence[Path] = (),
+    *,
+    data: str | None = None,
+    split: str = "test",
+    data_dir: Path | None = None,
+    image_size: int | None = None,
+    limit: int | None = None,
+    backbone: str | None = None,
+    best: bool = False,
+    device: torch.device | str = "cpu",
+) -> tuple[list[Subject], ImageSet]:
+    """Classifiers to examine side by side, and the images to examine them on.
+
+    Args:
+        runs: folders made by `multiway train`.
+        networks: see `load_network`; `weights` holds a file for each of them, or none at all.
+        data: the images; the runs' own when not given.
+        limit: how many images, from the first.
+        backbone: see `load_run`.
+
+    Raises:
+        MultiwayError: nothing was named, or the models do not fit each other or the images.
+    """
+    if not runs and not networks:
+        raise MultiwayError(
+            "name something to examine: a folder made by multiway train, or --network "
+            "package.module:function with --weights and --data"
+        )
+    if weights and len(weights) != len(networks):
+        raise MultiwayError(
+            f"{len(networks)} --network and {len(weights)} --weights were given; give a file for "
+            "each network, in the same order"
+        )
+    subjects, trained_on = [], []
+    for directory in runs:
+        model, config = load_run(directory, backbone, best=best)
+        encoding = str(config["classifier"]["encoding"]["name"])
+        subjects.append(Subject(directory.name, model, encoding, config["seed"], Run(directory)))
+        trained_on.append(config)
+    for index, path in enumerate(networks):
+        file = weights[index] if weights else None
+        subjects.append(Subject(path.partition(":")[2], load_network(path, file)))
+    images = _images(trained_on, data, split, data_dir, image_size)
+    images = images if limit is None else images.limit(limit)
+    for subject in subjects:
+        subject.model.to(device)
+    _check_fit(subjects, images, device)
+    return _named_apart(subjects), images
+
+
+def _images(
+    configs: list[dict[str, Any]],
+    data: str | None,
+    split: str,
+    data_dir: Path | None,
+    image_size: int | None,
+) -> ImageSet:
+    if data is not None:
+        return load(data, split, data_dir, image_size)
+    if not configs:
+        raise MultiwayError("--network needs --data: the images to examine it on")
+    names = list(dict.fromkeys(str(config["data"]["name"]) for config in configs))
+    if len(names) > 1:
+        raise MultiwayError(
+            f"the runs were trained on {' and '.join(names)}; say with --data which images to use"
+        )
+    return load_trained_on(configs[0], split, data_dir)
+
+
+@torch.no_grad()
+def _check_fit(subjects: list[Subject], data: ImageSet, device: torch.device | str) -> None:
+    """One image through each of them: it must fit, and give a score for each class."""
+    image = to_float(data.images[:1], device)
+    classes = {}
+    for subject in subjects:
+        try:
+            scores = output_tensor(subject.model(image))
+        except MultiwayError:
+            raise
+        except (RuntimeError, ValueError, IndexError) as error:
+            shape = "x".join(str(side) for side in image.shape[1:])
+            reason = str(error).splitlines()[0]
+            raise MultiwayError(
+                f"{subject.name} does not take the {shape} images of {data.name}: {reason}"
+            ) from error
+        classes[subject.name] = scores.shape[1]
+    first = subjects[0].name
+    for name, count in classes.items():
+        if count != classes[first]:
+            raise MultiwayError(
+                f"{name} has {count} classes and {first} has {classes[first]}; only models over "
+                "the same classes can be compared"
+            )
+    if len(data) and int(data.labels.max()) >= classes[first]:
+        raise MultiwayError(
+            f"{data.name} has labels up to {int(data.labels.max())}, but {first} tells "
+            f"{classes[first]} classes apart"
+        )
+
+
+def _named_apart(subjects: list[Subject]) -> list[Subject]:
+    """Runs of the same folder name get their parent's name too, then a number."""
+    names = [subject.name for subject in subjects]
+    if len(set(names)) < len(names):
+        names = [
+            subject.name
+            if subject.run is None or names.count(subject.name) == 1
+            else f"{subject.run.directory.resolve().parent.name}/{subject.name}"
+            for subject in subjects
+        ]
+    seen: dict[str, int] = {}
+    apart = []
+    for subject, name in zip(subjects, names, strict=True):
+        seen[name] = seen.get(name, 0) + 1
+        unique = name if seen[name] == 1 else f"{name}-{seen[name]}"
+        apart.append(dataclasses.replace(subject, name=unique))
+    return apart
