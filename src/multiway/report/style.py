@@ -11,10 +11,24 @@ from matplotlib.figure import Figure
 
 from multiway.files import atomic, make_directory
 
-__all__ = ["BLUE", "GREEN", "GREY", "RED", "figure_style", "save_figure"]
+__all__ = [
+    "BLUE",
+    "COLOURS",
+    "GREEN",
+    "GREY",
+    "MARKERS",
+    "RED",
+    "figure_style",
+    "save_both",
+    "save_figure",
+]
 
 # Okabe and Ito's colours, which keep apart under the common kinds of colour-blindness.
 BLUE, GREEN, RED, GREY = "#0072B2", "#009E73", "#D55E00", "#8C8C8C"
+
+# For series, in this order; each has a marker of its own too, for eyes and printers without colour.
+COLOURS = (BLUE, RED, GREEN, "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 @contextlib.contextmanager
@@ -39,6 +53,13 @@ def save_figure(figure: Figure, path: Path) -> Path:
     """Write a figure; the ending of `path` says the format (.png, .svg, .pdf)."""
     make_directory(path.parent)
     metadata = {"Date": None} if path.suffix == ".svg" else None
-    with atomic(path) as temporary:
+    with figure_style(), atomic(path) as temporary:
         figure.savefig(temporary, format=path.suffix[1:], metadata=metadata)
     return path
+
+
+def save_both(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure as STEM.png, to look at, and STEM.svg, to print."""
+    return [
+        save_figure(figure, stem.with_name(f"{stem.name}.{ending}")) for ending in ("png", "svg")
+    ]

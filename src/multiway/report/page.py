@@ -1,0 +1,115 @@
+"""Self-contained HTML pages: they open offline, and no request leaves them."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from multiway.files import make_directory, write_atomic
+from multiway.report.style import figure_style
+
+__all__ = ["Block", "Html", "Picture", "Section", "Table", "Text", "write_page"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph of plain text; `strong` for a verdict that a reader must not miss."""
+
+    text: str
+    strong: bool = False
+
+    kind = "text"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of cells under columns; the first cell of a row names it."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str = ""
+
+    kind = "table"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure. As SVG it is sharp at any size; "png" for pictures of very many parts."""
+
+    figure: Figure
+    alt: str
+    caption: str = ""
+    format: str = "svg"
+
+    kind = "picture"
+
+    @property
+    def source(self) -> str:
+        """The image itself, as a data address: ids of one figure cannot meet another's."""
+        buffer = io.BytesIO()
+        metadata = {"Date": None} if self.format == "svg" else None
+        with figure_style():
+            self.figure.savefig(buffer, format=self.format, metadata=metadata)
+        kind = "svg+xml" if self.format == "svg" else self.format
+        return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+@dataclass(frozen=True)
+class Html:
+    """Markup that was made here, such as an interactive figure; never a user's words."""
+
+    markup: str
+
+    kind = "html"
+
+    @property
+    def safe(self) -> Markup:
+        """For the template, which escapes everything else."""
+        return Markup(self.markup)
+
+
+Block = Text | Table | Picture | Html
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, and what stands below it."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+def write_page(
+    path: Path,
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    provenance: Mapping[str, Any],
+) -> Path:
+    """Write one HTML file with everything in it.
+
+    Args:
+        lead: what the page tells, in a sentence or two.
+        provenance: how it was made (data, n, seeds, versions), shown at the end.
+    """
+    environment = Environment(
+        loader=PackageLoader("multiway.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    html = environment.get_template("page.html").render(
+        title=title, lead=lead, sections=sections, provenance=provenance
+    )
+    make_directory(path.parent)
+    write_atomic(path, html.encode())
+    return path
