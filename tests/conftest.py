@@ -31,6 +31,32 @@ def multiway(tmp_path: Path) -> Command:
     return run
 
 
+@pytest.fixture
+def in_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """The command line without the start of a process: for the many ways to get it wrong."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        from multiway.cli import main
+
+        monkeypatch.chdir(tmp_path)
+        # Modules of one test's folder must not serve the next.
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        before = set(sys.modules)
+        words = ["multiway", *(str(argument) for argument in arguments)]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        for name in set(sys.modules) - before:
+            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+                del sys.modules[name]
+        text = capsys.readouterr()
+        return subprocess.CompletedProcess(words, int(ended.value.code or 0), text.out, text.err)
+
+    return run
+
+
 def command(*arguments: object) -> list[str]:
     """The words that start the command line."""
     main = "from multiway.cli import main; main()"

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiway.errors import MultiwayError
 
-__all__ = ["Interval", "mean", "proportion"]
+__all__ = ["Interval", "clustered", "mean", "proportion"]
 
 # The 97.5 % point of the normal distribution.
 Z = 1.959963984540054
@@ -73,9 +73,34 @@ def proportion(successes: int, n: int) -> Interval:
     """
     if n < 1 or not 0 <= successes <= n:
         raise MultiwayError(f"a share needs 0 <= successes <= n and n > 0, not {successes} of {n}")
-    p = successes / n
+    return Interval(*_wilson(successes / n, n), n)
+
+
+def clustered(shares: Sequence[float], members: int) -> Interval:
+    """The mean of each image's share of successes in `members` trials, with a 95 % interval.
+
+    Trials on the same image are not independent, so the images count, not the trials: Wilson's
+    interval at the effective size p(1-p) / Var(mean), which lies between the number of images
+    (all trials of an image agree) and that times `members` (they are independent).
+
+    Example:
+        >>> print(clustered([1.0, 1.0, 0.0, 1.0], members=1) == proportion(3, 4))
+        True
+    """
+    n = len(shares)
+    if n < 1 or members < 1 or not all(0 <= share <= 1 for share in shares):
+        raise MultiwayError("a mean of shares needs at least one, each from 0 to 1")
+    p = math.fsum(shares) / n
+    variance = math.fsum((share - p) ** 2 for share in shares) / n
+    size: float = n if variance == 0 and p in (0, 1) else n * members
+    if variance > 0:
+        size = min(n * members, max(n, n * p * (1 - p) / variance))
+    return Interval(*_wilson(p, size), n)
+
+
+def _wilson(p: float, n: float) -> tuple[float, float, float]:
+    """The share and its bounds, for n trials."""
     centre = (p + Z**2 / (2 * n)) / (1 + Z**2 / n)
     half = Z / (1 + Z**2 / n) * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
     # Rounding must not push a bound past the value or out of [0, 1].
-    low, high = min(p, max(0.0, centre - half)), max(p, min(1.0, centre + half))
-    return Interval(p, low, high, n)
+    return p, min(p, max(0.0, centre - half)), max(p, min(1.0, centre + half))

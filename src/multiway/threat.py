@@ -67,6 +67,13 @@ class Threat(ABC):
                 "example 0.3 on MNIST, 8/255 on CIFAR, math.inf for no bound)"
             )
 
+    def __str__(self) -> str:
+        if isinstance(self.eps, Tensor):
+            return f"{type(self).__name__} eps {self.eps.min():.4g} to {self.eps.max():.4g}"
+        if math.isinf(self.eps):
+            return f"{type(self).__name__} unbounded"
+        return f"{type(self).__name__} eps {self.eps:.4g}"
+
     @abstractmethod
     def project(self, images: Tensor, center: Tensor) -> Tensor:
         """`images` brought back into the ball around `center` and into `bounds`; both [N, ...]."""

@@ -1,16 +1,44 @@
 """What the encoding did: to the directions of the gradient, and to the transfer of attacks."""
 
+from multiway.analysis.correlation import (
+    Correlation,
+    correlate,
+    default_objectives,
+    gradient_signs,
+    sign_correlation,
+)
+from multiway.analysis.curves import (
+    Curve,
+    accuracy_against_eps,
+    accuracy_against_kappa,
+    accuracy_against_steps,
+)
 from multiway.analysis.directions import (
     distance_to_boundary,
     harmful_directions,
     sign_directions,
 )
-from multiway.analysis.transfer import TransferCell, transfer_matrix
+from multiway.analysis.landscape import Landscape, landscapes
+from multiway.analysis.saliency import saliency
+from multiway.analysis.transfer import TransferCell, TransferMatrix, transfer_matrix
 
 __all__ = [
+    "Correlation",
+    "Curve",
+    "Landscape",
     "TransferCell",
+    "TransferMatrix",
+    "accuracy_against_eps",
+    "accuracy_against_kappa",
+    "accuracy_against_steps",
+    "correlate",
+    "default_objectives",
     "distance_to_boundary",
+    "gradient_signs",
     "harmful_directions",
+    "landscapes",
+    "saliency",
+    "sign_correlation",
     "sign_directions",
     "transfer_matrix",
 ]

@@ -11,7 +11,7 @@ from multiway.attacks.fgsm import FGSM
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
-from multiway.attacks.registry import ATTACKS, build_attack
+from multiway.attacks.registry import ATTACKS, build_attack, has_objective
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.attacks.square import Square
 from multiway.attacks.transfer import Transfer, transfer
@@ -40,6 +40,7 @@ __all__ = [
     "Transfer",
     "build_attack",
     "evaluate",
+    "has_objective",
     "schott_protocol",
     "transfer",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from multiway.errors import MultiwayError
 from multiway.files import make_directory
 from multiway.weights import read_tensors, write_tensors
 
-__all__ = ["Batch", "BatchStore"]
+__all__ = ["Batch", "BatchStore", "show_warnings"]
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,19 @@ class BatchStore:
 
     def _path(self, place: int) -> Path:
         return self.directory / f"{place:05d}.safetensors"
+
+
+def show_warnings(
+    batches: Sequence[Batch], known: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Warn once of each kind that is not `known`, whatever the number of batches; returns them."""
+    shown: dict[str, str] = {}
+    for batch in batches:
+        for kind, text in batch.warnings.items():
+            if kind not in shown and kind not in (known or {}):
+                shown[kind] = text
+                warnings.warn(AttackWarning(kind, text), stacklevel=3)
+    return shown
 
 
 def _on(device: torch.device, result: AttackResult) -> AttackResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -13,9 +12,8 @@ from torch import Tensor, nn
 
 from multiway import __version__
 from multiway.attacks.base import Attack, untouched
-from multiway.attacks.batches import Batch, BatchStore
+from multiway.attacks.batches import Batch, BatchStore, show_warnings
 from multiway.attacks.checks import (
-    AttackWarning,
     check_count,
     check_images,
     check_labels_and_targets,
@@ -174,7 +172,7 @@ def evaluate(
             if progress is not None:
                 done = sum(len(part.result.success) for part in found)
                 progress(Progress(name, done, len(standing), len(state.standing())))
-        state.warn(found)
+        state.warnings |= show_warnings(found, known=state.warnings)
         rows.append(_row(name, found, state))
     return Evaluation(
         clean=proportion(int((predictions == labels).sum()), len(images)),
@@ -214,14 +212,6 @@ class _State:
         index = chosen[result.success]
         self.adversarial[index] = result.adversarial[result.success]
         self.broken_by[index] = number
-
-    def warn(self, batches: Sequence[Batch]) -> None:
-        """Show each kind of warning once in an evaluation, whatever the number of batches."""
-        for batch in batches:
-            for kind, text in batch.warnings.items():
-                if kind not in self.warnings:
-                    self.warnings[kind] = text
-                    warnings.warn(AttackWarning(kind, text), stacklevel=3)
 
 
 def _row(name: str, batches: Sequence[Batch], state: _State) -> Row:

@@ -19,7 +19,7 @@ from multiway.attacks.square import Square
 from multiway.errors import MultiwayError, choose
 from multiway.threat import Threat
 
-__all__ = ["ATTACKS", "build_attack"]
+__all__ = ["ATTACKS", "build_attack", "has_objective"]
 
 # Each is called with a threat model and the options that its signature names.
 ATTACKS: dict[str, Callable[..., Attack]] = {
@@ -36,6 +36,16 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
     "nattack": NAttack,
     "noise": Noise,
 }
+
+
+def has_objective(name: str) -> bool:
+    """Whether the attack called `name` ascends an objective that its user may choose.
+
+    Example:
+        >>> has_objective("pgd"), has_objective("boundary")
+        (True, False)
+    """
+    return "objective" in inspect.signature(ATTACKS[choose("attack", name, ATTACKS)]).parameters
 
 
 def build_attack(name: str, threat: Threat, **options: Any) -> Attack:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from multiway import __version__
 from multiway.attacks.base import Attack
+from multiway.attacks.batches import Batch, BatchStore, show_warnings
 from multiway.attacks.checks import check_count
 from multiway.attacks.evaluate import predict
+from multiway.attacks.identity import attack_name, fingerprint
 from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
@@ -44,6 +48,8 @@ def transfer(
     *,
     batch_size: int = 250,
     seed: int = 0,
+    directory: Path | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Transfer:
     """Craft with `attack` on `source` once, and measure every one of `targets` on the result.
 
@@ -55,6 +61,8 @@ def transfer(
         targets: models by name.
         images: [N, ...], all of them attacked, `batch_size` at a time.
         labels: [N].
+        directory: where each finished batch of crafted images is kept, see `evaluate`.
+        progress: called with the number of images crafted since the last call.
 
     Example:
         >>> from multiway.attacks import FGSM
@@ -68,14 +76,29 @@ def transfer(
     if not targets:
         raise MultiwayError("there is no model to transfer to; name at least one")
     check_count("batch_size", batch_size)
-    device = next((weight.device for weight in source.parameters()), images.device)
+    to_the_end = replace(attack, early_stop=False)
+    store = None
+    if directory is not None:
+        decisions, _ = predict(source, images, batch_size)
+        data = (images, labels, decisions)
+        key = fingerprint(
+            source, data=data, attack=to_the_end, seed=seed, size=batch_size, version=__version__
+        )
+        store = BatchStore(directory / f"transfer-{attack_name(attack)}-{key}")
     parts = []
-    for chosen in torch.split(torch.arange(len(images)), batch_size):
-        to_the_end = replace(attack, threat=attack.threat.take(chosen), early_stop=False)
-        some, true = images[chosen].to(device), labels[chosen].to(device)
-        parts.append(to_the_end(source, some, true, seed=seed))
-    crafted = AttackResult.join(parts)
-    adversarial = crafted.adversarial.to(images.device)
+    for place, chosen in enumerate(torch.split(torch.arange(len(images)), batch_size)):
+        batch = None if store is None else store.read(place)
+        if batch is None:
+            part = replace(to_the_end, threat=attack.threat.take(chosen))
+            batch = Batch.compute(part, source, images[chosen], labels[chosen], seed)
+            if store is not None:
+                store.write(place, batch)
+        parts.append(batch)
+        if progress is not None:
+            progress(len(chosen))
+    show_warnings(parts)
+    crafted = AttackResult.join([part.result for part in parts])
+    adversarial = crafted.adversarial
     predictions, accuracy, clean = {}, {}, {}
     for name, model in targets.items():
         predictions[name], _ = predict(model, adversarial, batch_size)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from multiway import __version__
-from multiway.cli import data, demo, evaluate, train
+from multiway.cli import correlate, data, demo, evaluate, train, transfer
 
 __all__ = ["app"]
 
@@ -41,6 +41,12 @@ app.command(
     "train",
     epilog="Example: multiway train --data mnist --backbone a --encoding ro --out runs/a-ro",
 )(train.train)
+app.command(
+    "transfer", epilog="Example: multiway transfer runs/a-1ofk runs/a-ro --attack fgsm --eps 0.2"
+)(transfer.transfer)
+app.command(
+    "correlate", epilog="Example: multiway correlate runs/a-1ofk runs/a-ro --limit 1000 --out pics"
+)(correlate.correlate)
 app.command(
     "evaluate", epilog="Example: multiway evaluate runs/a-ro --attack fgsm --eps 0.2 --limit 1000"
 )(evaluate.evaluate)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 __all__ = ["TrainingProgress", "attack_progress", "bar", "print_json", "print_table", "say"]
+
+# Seconds between lines of progress where there is no terminal.
+LINE_EVERY = 10
 
 
 def say(text: str) -> None:
@@ -38,13 +42,30 @@ def print_table(title: str, columns: list[str], rows: list[list[str]]) -> None:
 
 @contextmanager
 def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr with the time left; yields a function that moves it on by n."""
+    """A progress bar on stderr with the time left; yields a function that moves it on by n.
+
+    Where nobody looks on (a file, a pipe), a line now and then takes its place.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    live = sys.stderr.isatty()
+    started = told = time.monotonic()
+    done = 0
+    with Progress(console=Console(stderr=True), transient=True, disable=not live) as progress:
         task = progress.add_task(label, total=total)
-        yield lambda count: progress.advance(task, count)
+
+        def advance(count: int) -> None:
+            nonlocal done, told
+            done += count
+            progress.advance(task, count)
+            now = time.monotonic()
+            if not live and now - told > LINE_EVERY:
+                told = now
+                left = (now - started) / done * (total - done)
+                say(f"{label}: {done} of {total}, {left:.0f} s left")
+
+        yield advance
 
 
 @contextmanager

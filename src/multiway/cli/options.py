@@ -24,6 +24,7 @@ __all__ = [
     "Limit",
     "Network",
     "Number",
+    "Out",
     "Runs",
     "Seed",
     "TrustedBackbone",
@@ -115,6 +116,9 @@ Network = Annotated[
         "--network",
         help="A classifier not trained here: package.module:function, called without arguments.",
     ),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="A folder for the figures and their numbers.")
 ]
 Runs = Annotated[list[Path] | None, typer.Argument(help="Folders made by multiway train.")]
 TrustedBackbone = Annotated[

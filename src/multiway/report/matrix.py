@@ -3,59 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from multiway.analysis import TransferCell
-from multiway.report.style import figure_style, save_figure
+from multiway.analysis import TransferMatrix
+from multiway.report.style import figure_style
+from multiway.statistics import Interval
 
-__all__ = ["draw_matrices"]
+__all__ = ["draw_matrices", "transfer_rows"]
+
+AVERAGE = "mean\nblack-box"
 
 
-def draw_matrices(
-    matrices: Sequence[tuple[str, Sequence[TransferCell]]], title: str, path: Path
-) -> Path:
-    """One heat map for each (heading, cells): rows are attacked, columns attack.
+def draw_matrices(matrices: Sequence[TransferMatrix], title: str) -> Figure:
+    """One heat map for each matrix: rows are attacked, columns attack, the last is their mean.
 
-    A star marks a white-box cell; below each accuracy stands its 95 % interval.
+    A star marks a white-box cell. Below each accuracy stand its 95 % interval and the correlation
+    of the input gradients.
     """
     with figure_style():
-        names = list(dict.fromkeys(cell.target for cell in matrices[0][1]))
-        side = 1.5 * len(names) + 1.2
-        figure = Figure(figsize=(side * len(matrices) + 0.8, side + 0.6))
-        figure.suptitle(title)
+        names = list(matrices[0].clean)
+        width, height = 1.15 * (len(names) + 1) + 1.4, 0.95 * len(names) + 1.5
+        figure = Figure(figsize=(width * len(matrices) + 0.6, height), layout="constrained")
+        figure.suptitle(title, fontsize=11)
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
-        images = [
-            _heat_map(axes, heading, cells, names)
-            for axes, (heading, cells) in zip(panels, matrices, strict=True)
-        ]
-        figure.colorbar(images[-1], ax=list(panels), label="accuracy (%)", fraction=0.04)
-        return save_figure(figure, path)
+        for axes, matrix in zip(panels, matrices, strict=True):
+            image = _heat_map(axes, matrix, names)
+        figure.colorbar(image, ax=list(panels), label="accuracy (%)", fraction=0.04, pad=0.01)
+        return figure
 
 
-def _heat_map(axes: Any, heading: str, cells: Sequence[TransferCell], names: list[str]) -> Any:
-    values = [[0.0] * len(names) for _ in names]
-    for cell in cells:
-        row, column = names.index(cell.target), names.index(cell.source)
-        accuracy = cell.accuracy
-        values[row][column] = 100 * accuracy.value
-        axes.text(
-            column,
-            row,
-            f"{100 * accuracy.value:.1f}{'*' if cell.white_box else ''}\n"
-            f"[{100 * accuracy.low:.1f}, {100 * accuracy.high:.1f}]",
-            ha="center",
-            va="center",
-            fontsize=9,
-            color="white" if accuracy.value < 0.55 else "black",
-        )
-    axes.set_title(heading, fontsize=10)
-    axes.set_xticks(range(len(names)), names)
-    axes.set_yticks(range(len(names)), names)
+def _heat_map(axes: Any, matrix: TransferMatrix, names: list[str]) -> Any:
+    values = [[0.0] * (len(names) + 1) for _ in names]
+    for row, target in enumerate(names):
+        for column, source in enumerate(names):
+            cell = matrix.cell(source, target)
+            values[row][column] = 100 * cell.accuracy.value
+            rho = "" if cell.correlation is None else f"\nρ {cell.correlation.value:+.2f}"
+            _write(axes, column, row, cell.accuracy, "*" if cell.white_box else "", rho)
+        average = matrix.black_box[target]
+        values[row][len(names)] = 100 * average.value
+        _write(axes, len(names), row, average, "", "")
+    axes.set_title(f"attack: {matrix.name}", fontsize=10)
+    axes.set_xticks(range(len(names) + 1), [*names, AVERAGE], fontsize=9)
+    axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set_xlabel("crafted on")
     axes.set_ylabel("measured on")
     axes.spines[:].set_visible(False)
+    axes.axvline(len(names) - 0.5, color="white", lw=4)
     # Lightness rises steadily in this map, so it survives grey print and colour-blind eyes.
-    return axes.imshow(values, cmap="cividis", vmin=0, vmax=100)
+    return axes.imshow(values, cmap="cividis", vmin=0, vmax=100, aspect="auto")
+
+
+def _write(axes: Any, x: int, y: int, accuracy: Interval, mark: str, below: str) -> None:
+    value, low, high = (100 * part for part in (accuracy.value, accuracy.low, accuracy.high))
+    colour = "white" if accuracy.value < 0.55 else "black"
+    figure = {"ha": "center", "va": "center", "color": colour}
+    axes.text(x, y - 0.22, f"{value:.1f}{mark}", fontsize=10, weight="bold", **figure)
+    axes.text(x, y + 0.17, f"[{low:.1f}, {high:.1f}]{below}", fontsize=7.5, **figure)
+
+
+def transfer_rows(matrix: TransferMatrix) -> tuple[list[str], list[list[str]]]:
+    """The matrix as a table: columns, and a row for each target."""
+    names = list(matrix.clean)
+    columns = ["network", "clean", *(f"from {name}" for name in names)]
+    columns += ["mean black-box", "same encoding", "other encoding"]
+    rows = []
+    for target in names:
+        row = [target, _share(matrix.clean[target])]
+        for source in names:
+            cell = matrix.cell(source, target)
+            rho = "" if cell.correlation is None else f" ({cell.correlation.value:.2f})"
+            row.append(f"{_share(cell.accuracy)}{'*' if cell.white_box else rho}")
+        row += [
+            _share(average[target])
+            for average in (matrix.black_box, matrix.black_box_same, matrix.black_box_other)
+        ]
+        rows.append(row)
+    return columns, rows
+
+
+def _share(interval: Interval | None) -> str:
+    """A share without its n, which stands above the table."""
+    if interval is None:
+        return "-"
+    value, low, high = (100 * part for part in (interval.value, interval.low, interval.high))
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"

@@ -17,7 +17,7 @@ from multiway.classifier import CONFIG, WEIGHTS
 from multiway.errors import MultiwayError
 from multiway.files import make_directory, read_json, write_atomic, write_json
 
-__all__ = ["Run", "open_run", "versions"]
+__all__ = ["Run", "open_run", "versions", "write_report"]
 
 STATE = "state.safetensors"
 METRICS = "metrics.jsonl"
@@ -62,9 +62,7 @@ class Run:
 
     def write_result(self, name: str, value: dict[str, Any]) -> Path:
         """Write `results/NAME.json`, with the versions it was made with."""
-        path = make_directory(self.directory / "results") / f"{name}.json"
-        write_json(path, {**value, "versions": versions()})
-        return path
+        return write_report(self.directory / "results" / f"{name}.json", value)
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
@@ -147,6 +145,13 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "machine": platform.machine(),
     }
+
+
+def write_report(path: Path, value: dict[str, Any]) -> Path:
+    """Write what was measured, with the versions it was made with, as JSON."""
+    make_directory(path.parent)
+    write_json(path, {**value, "versions": versions()})
+    return path
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

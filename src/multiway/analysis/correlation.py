@@ -1,0 +1,203 @@
+"""Correlation of gradients between models, at the input and at each convolution."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from multiway.attacks.base import untouched
+from multiway.classifier import EncodedClassifier
+from multiway.data import ImageSet, to_float
+from multiway.errors import MultiwayError
+from multiway.objectives import bind
+from multiway.statistics import Interval, mean
+
+__all__ = [
+    "INPUT",
+    "Correlation",
+    "correlate",
+    "default_objectives",
+    "gradient_signs",
+    "sign_correlation",
+]
+
+INPUT = "input"
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """How alike the gradients of two models are at one layer.
+
+    Attributes:
+        one: the name of a model, and `other` that of another.
+        layer: `input`, or `conv1`, `conv2`, ... in the order they are computed.
+        objective: whose gradient it is.
+        correlation: mean over images with its 95 % interval; None where the two maps differ in
+            size, or no image has a coefficient.
+        undefined: images without a coefficient: one of the two has the same sign everywhere.
+    """
+
+    one: str
+    other: str
+    layer: str
+    objective: str
+    correlation: Interval | None
+    undefined: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def default_objectives(models: Mapping[str, nn.Module]) -> tuple[str, str]:
+    """`own` and `margin`; `ce` takes the place of `own` where a model has no encoding."""
+    encoded = all(isinstance(model, EncodedClassifier) for model in models.values())
+    return ("own" if encoded else "ce", "margin")
+
+
+def correlate(
+    models: Mapping[str, nn.Module],
+    data: ImageSet,
+    objectives: Sequence[str] | None = None,
+    *,
+    features: bool = True,
+    device: torch.device | str = "cpu",
+    batch_size: int = 250,
+    progress: Callable[[int], None] | None = None,
+) -> list[Correlation]:
+    """The paper's Table 2 for every pair of `models`: rho of the signs of their gradients.
+
+    The gradients of a model are computed once, whatever the number of pairs it is in.
+
+    Args:
+        objectives: see `bind`; `default_objectives(models)` when not given.
+        features: also at each convolution, where both networks have maps of the same size.
+        progress: called with the number of images done, len(objectives) * len(models) times N.
+
+    Returns:
+        One entry for each objective, pair and layer.
+    """
+    if len(models) < 2:
+        raise MultiwayError(f"a correlation is between 2 models or more, not {len(models)}")
+    if features:
+        _check_convolutions(models)
+    found = []
+    for objective in objectives or default_objectives(models):
+        signs = {
+            name: gradient_signs(
+                model, data, objective,
+                features=features, device=device, batch_size=batch_size, progress=progress,
+            )
+            for name, model in models.items()
+        }  # fmt: skip
+        for one, other in itertools.combinations(models, 2):
+            layers = [layer for layer in signs[one] if layer in signs[other]]
+            for layer in layers:
+                value, undefined = _summary(signs[one][layer], signs[other][layer])
+                found.append(Correlation(one, other, layer, objective, value, undefined))
+    return found
+
+
+def gradient_signs(
+    model: nn.Module,
+    data: ImageSet,
+    objective: str,
+    *,
+    features: bool = True,
+    device: torch.device | str = "cpu",
+    batch_size: int = 250,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Tensor]:
+    """The signs of the gradient of `objective` at the input and at each convolution's output.
+
+    A convolution's gradient is first averaged over its channels, as the paper does, because
+    the order of channels means nothing; the channels of an image keep their places.
+
+    Returns:
+        int8 tensors by layer: `input` [N, C*H*W], `conv1` [N, H1*W1], ...
+    """
+    parts: dict[str, list[Tensor]] = {}
+    with untouched(model), torch.enable_grad():
+        goal = bind(model, objective)
+        goal.network.eval()
+        for chosen in torch.split(torch.arange(len(data)), batch_size):
+            images = to_float(data.images[chosen], device).requires_grad_()
+            with _recorded(goal.network, features) as outputs:
+                value, _ = goal.value(images, data.labels[chosen].to(device))
+            wanted = [images, *outputs]
+            if not value.requires_grad:
+                raise MultiwayError(
+                    f"objective '{objective}' has no gradient: the network cuts it off (an argmax, "
+                    "a threshold or a detach)"
+                )
+            gradients = torch.autograd.grad(value.sum(), wanted, allow_unused=True)
+            for place, (at, gradient) in enumerate(zip(wanted, gradients, strict=True)):
+                gradient = torch.zeros_like(at) if gradient is None else gradient
+                if place:
+                    gradient = gradient.mean(dim=1)
+                signs = gradient.flatten(1).sign().to(torch.int8).cpu()
+                parts.setdefault(f"conv{place}" if place else INPUT, []).append(signs)
+            if progress is not None:
+                progress(len(chosen))
+    return {layer: torch.cat(some) for layer, some in parts.items()}
+
+
+def sign_correlation(one: Tensor, other: Tensor) -> Tensor:
+    """Pearson's coefficient of each image's signs, [N] float64, from int8 [N, D] and [N, D].
+
+    rho = cov(a, b) / (std(a) std(b)) over the D places; NaN where an image has the same sign in
+    all places, and so no coefficient.
+
+    Example:
+        >>> a = torch.tensor([[1, -1, 1, -1], [1, 1, 1, 1]], dtype=torch.int8)
+        >>> sign_correlation(a, -a)
+        tensor([-1., nan], dtype=torch.float64)
+    """
+    a, b = one.double(), other.double()
+    a, b = a - a.mean(dim=1, keepdim=True), b - b.mean(dim=1, keepdim=True)
+    spread: Tensor = (a.square().sum(dim=1) * b.square().sum(dim=1)).sqrt()
+    rho = ((a * b).sum(dim=1) / spread).clamp(-1, 1)
+    return torch.where(spread > 1e-9, rho, torch.nan)
+
+
+def _summary(one: Tensor, other: Tensor) -> tuple[Interval | None, int]:
+    if one.shape != other.shape:
+        return None, len(one)
+    each = sign_correlation(one, other)
+    defined = each[~each.isnan()]
+    return (mean(defined.tolist()) if len(defined) else None), len(each) - len(defined)
+
+
+def _check_convolutions(models: Mapping[str, nn.Module]) -> None:
+    for name, model in models.items():
+        if not any(isinstance(module, CONVOLUTIONS) for module in model.modules()):
+            raise MultiwayError(
+                f"{name} has no convolution (nn.Conv1d, nn.Conv2d, nn.Conv3d) whose features could "
+                "be compared; compare the input gradients alone: --layers input (features=False)"
+            )
+
+
+@contextmanager
+def _recorded(network: nn.Module, wanted: bool) -> Iterator[list[Tensor]]:
+    """The outputs of the convolutions inside `network`, in the order they are computed."""
+    outputs: list[Tensor] = []
+
+    def record(module: nn.Module, inputs: Any, output: Tensor) -> Tensor:
+        outputs.append(output)
+        # What follows may overwrite its input (an in-place ReLU); let it be a copy.
+        return output.clone()
+
+    convolutions = [module for module in network.modules() if isinstance(module, CONVOLUTIONS)]
+    hooks = [module.register_forward_hook(record) for module in convolutions if wanted]
+    try:
+        yield outputs
+    finally:
+        for hook in hooks:
+            hook.remove()
