@@ -1,0 +1,234 @@
+"""Landscapes: a model's values around an image, the paper's Fig. 4."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from multiway.analysis.saliency import saliency
+from multiway.attacks.base import untouched
+from multiway.attacks.checks import check_count
+from multiway.classifier import EncodedClassifier
+from multiway.errors import MultiwayError, choose
+from multiway.objectives import bind, margin
+from multiway.threat import make_streams
+
+__all__ = ["QUANTITIES", "Landscape", "landscapes", "rademacher"]
+
+QUANTITIES = ("margin", "paper")
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """One model's values at the points x + e1 sign(gradient) + e2 r around one image x.
+
+    Attributes:
+        model: its name.
+        sample: the number of the image in its set.
+        label: the true class.
+        objective: whose gradient gives the first direction.
+        quantity: what `values` holds: `margin`, or `paper`.
+        values_are: the same in words, with its unit, for an axis.
+        eps: how far both axes go.
+        clamped: whether the points were brought back into [0, 1].
+        seed: of the Rademacher direction r.
+        axis: e1 and e2, [P], from -eps to eps; float64.
+        values: [P, P], e1 down the rows and e2 along the columns; float64.
+        margins: [P, P], the lead of the best wrong class; above 0 the image is misclassified.
+        zero_gradient: the gradient was zero everywhere, so that nothing moves along e1.
+    """
+
+    model: str
+    sample: int
+    label: int
+    objective: str
+    quantity: str
+    values_are: str
+    eps: float
+    clamped: bool
+    seed: int
+    axis: Tensor
+    values: Tensor
+    margins: Tensor
+    zero_gradient: bool
+
+    @property
+    def at_image(self) -> float:
+        """The value at the image itself."""
+        middle = len(self.axis) // 2
+        return float(self.values[middle, middle])
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: all of it, the grid as nested lists."""
+        return {
+            "model": self.model,
+            "sample": self.sample,
+            "label": self.label,
+            "objective": self.objective,
+            "quantity": self.quantity,
+            "values_are": self.values_are,
+            "eps": self.eps,
+            "clamped": self.clamped,
+            "seed": self.seed,
+            "zero_gradient": self.zero_gradient,
+            "at_image": self.at_image,
+            "axis": self.axis.tolist(),
+            "values": self.values.tolist(),
+            "margins": self.margins.tolist(),
+        }
+
+
+def rademacher(images: Tensor, seed: int = 0) -> Tensor:
+    """A random direction of -1 and 1 for each image, [N, ...]; the paper's r2 ~ Rademacher(0.5).
+
+    It depends on the seed and the image's own pixels, and on nothing else.
+
+    Example:
+        >>> rademacher(torch.zeros(1, 1, 2, 3)).abs().sum()
+        tensor(6.)
+    """
+    streams = make_streams(images, seed, "rademacher")
+    bits = [torch.randint(2, images.shape[1:], generator=stream) for stream in streams]
+    return (2 * torch.stack(bits) - 1).to(images)
+
+
+def landscapes(
+    models: Mapping[str, nn.Module],
+    images: Tensor,
+    labels: Tensor,
+    *,
+    eps: float,
+    points: int = 31,
+    objective: str = "margin",
+    quantity: str = "margin",
+    clamp: bool = True,
+    seed: int = 0,
+    samples: Sequence[int] | None = None,
+    batch_size: int = 500,
+    progress: Callable[[int], None] | None = None,
+) -> list[Landscape]:
+    """Every model's surface over x + e1 sign(gradient) + e2 r, around each image x.
+
+    The gradient is the model's own, of `objective`; r is one Rademacher direction for each image,
+    the same for all models. The quantities:
+
+    - `margin`: minus Eq. 5 without its kappa, the lead of the best wrong class. In mean squared
+      error for models with codewords, in logits for others; above 0 where misclassified.
+    - `paper`: the paper's own, the squared error to the true codeword where that is trained, and
+      the true class's logit elsewhere. One is a square of the outputs and the other linear in
+      them, so their shapes differ by construction: not a fair comparison.
+
+    Args:
+        models: classifiers by name.
+        images: float in [0, 1], [N, C, H, W].
+        labels: int64 [N].
+        eps: both axes run from -eps to eps.
+        points: along an axis; odd, so that the image itself is one of them.
+        clamp: bring every point back into [0, 1], so that all are images that could be shown to
+            the model. The paper's formula does not say so; False takes it by the letter.
+        samples: what the images are called; their places when not given.
+        batch_size: points that go through a model together.
+        progress: called with the number of points done, N * points^2 a model.
+
+    Returns:
+        Model by model, one for each image.
+
+    References:
+        Engstrom et al., Evaluating and understanding the robustness of adversarial logit
+        pairing, 2018, for the two directions.
+    """
+    choose("quantity", quantity, QUANTITIES)
+    axis = _axis(eps, points)
+    check_count("batch_size", batch_size)
+    gradients = saliency(models, images, labels, objective)
+    noise = rademacher(images, seed)
+    numbers = list(range(len(images))) if samples is None else list(samples)
+    if len(numbers) != len(images):
+        raise MultiwayError(f"{len(numbers)} samples are named, but there are {len(images)} images")
+    found = []
+    for name, model in models.items():
+        with untouched(model), torch.no_grad():
+            for place, number in enumerate(numbers):
+                gradient = gradients[name][place]
+                grid = _grid(images[place], gradient.sign(), noise[place], axis, clamp, batch_size)
+                values, margins = _measure(model, quantity, grid, labels[place], progress)
+                found.append(
+                    Landscape(
+                        name, number, int(labels[place]), objective, quantity,
+                        _in_words(model, quantity), float(eps), clamp, seed, axis,
+                        values.view(points, points), margins.view(points, points),
+                        not bool(gradient.any()),
+                    )
+                )  # fmt: skip
+    return found
+
+
+def _axis(eps: float, points: int) -> Tensor:
+    if not (math.isfinite(eps) and 0 < eps <= 1):
+        hint = f"; surely {eps:g}/255 was meant" if math.isfinite(eps) and eps > 1 else ""
+        raise MultiwayError(
+            f"eps is how far the axes of a landscape go, above 0 and at most 1, not {eps:g}{hint} "
+            "(for example 0.3 on MNIST, 8/255 on CIFAR)"
+        )
+    if not isinstance(points, int) or points < 3 or points % 2 == 0:
+        raise MultiwayError(
+            f"points along an axis are an odd number, 3 or more, so that the image itself is one "
+            f"of them, not {points!r}"
+        )
+    # Whole numbers first: the middle is exactly 0 and the ends are exactly -eps and eps.
+    steps = torch.arange(1 - points, points, 2, dtype=torch.float64)
+    return eps * (steps / (points - 1))
+
+
+def _grid(
+    image: Tensor, first: Tensor, second: Tensor, axis: Tensor, clamp: bool, batch_size: int
+) -> Iterator[Tensor]:
+    """The points, e2 running fastest, in batches [B, C, H, W]."""
+    pairs = torch.cartesian_prod(axis, axis).to(image)
+    for some in torch.split(pairs, batch_size):
+        e1, e2 = (column.view(-1, *[1] * image.ndim) for column in some.unbind(dim=1))
+        batch = image + e1 * first + e2 * second
+        yield batch.clamp(0, 1) if clamp else batch
+
+
+def _measure(
+    model: nn.Module,
+    quantity: str,
+    batches: Iterator[Tensor],
+    label: Tensor,
+    progress: Callable[[int], None] | None,
+) -> tuple[Tensor, Tensor]:
+    """The quantity and the margin at all points, [P * P] each, from one pass over them."""
+    ahead = bind(model, "margin")
+    squared = quantity == "paper" and _trained_to_codes(model)
+    goal = bind(model, "own") if squared else ahead
+    values, margins = [], []
+    for images in batches:
+        true = label.expand(len(images))
+        value, scores = goal.value(images, true)
+        if quantity == "paper" and not squared:
+            value = scores[:, int(label)]
+        values.append(value.double().cpu())
+        margins.append(margin(ahead.unit * scores, true).double().cpu())
+        if progress is not None:
+            progress(len(images))
+    return torch.cat(values), torch.cat(margins)
+
+
+def _trained_to_codes(model: nn.Module) -> bool:
+    """Whether a squared error to a codeword is the model's training loss."""
+    return isinstance(model, EncodedClassifier) and model.encoding.kind == "mse"
+
+
+def _in_words(model: nn.Module, quantity: str) -> str:
+    with_codes = isinstance(model, EncodedClassifier) and model.encoding.kind != "cross-entropy"
+    if quantity == "margin":
+        return "margin (mean squared error)" if with_codes else "margin (logits)"
+    if _trained_to_codes(model):
+        return "squared error to the true code"
+    return "score of the true class" if with_codes else "logit of the true class"

@@ -1,0 +1,172 @@
+"""Landscapes on a page of their own, to be turned and looked at from all sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from multiway.analysis import Landscape
+from multiway.errors import MultiwayError
+from multiway.report.landscape import BALL, UNFAIR, arrange, draw_landscape, floor_of, outlines
+from multiway.report.page import Html, Picture, Section, Text, write_page
+from multiway.report.style import BLUE, RED
+
+__all__ = ["MOST_MODELS", "interactive", "write_landscape_page"]
+
+# Each surface is a WebGL scene, of which browsers keep 16 alive, some only 8.
+MOST_MODELS = 8
+
+# Named one by one: Plotly's own set has one that uploads the figure.
+BUTTONS = [["toImage"], ["zoom3d", "pan3d", "orbitRotation"], ["resetCameraDefault3d"]]
+
+READING = (
+    "Every point is the image moved by e1 times the sign of the model's own gradient and by e2 "
+    "times a random direction of -1 and 1, the same for all models. Orange is misclassified, and "
+    "the black line, repeated on the floor, is where the decision changes. The dotted square on "
+    "the floor is the L-inf ball: outside it a pixel may change by more than eps. Each surface has "
+    "a height of its own, because the margins of different models have different units; compare "
+    "shapes, and where the black line runs."
+)
+
+
+def write_landscape_page(
+    path: Path,
+    landscapes: Sequence[Landscape],
+    title: str,
+    provenance: Mapping[str, Any],
+) -> Path:
+    """One self-contained page: a surface for each model that can be turned, and still pictures."""
+    groups = _groups(landscapes)
+    lead = "What each model computes around an image. Drag to turn, scroll to come nearer."
+    reading = [Text(READING)]
+    if any(each.quantity == "paper" for each in landscapes):
+        reading.append(Text(UNFAIR, strong=True))
+    stills = [
+        Picture(draw_landscape(group, _heading(group)), alt=_heading(group), format="png")
+        for group in groups.values()
+    ]
+    markup = interactive(landscapes).to_html(
+        full_html=False, include_plotlyjs=True, div_id="landscapes",
+        config={"displaylogo": False, "responsive": True, "modeBarButtons": BUTTONS},
+    )  # fmt: skip
+    sections = [
+        Section("Surfaces to turn", [*reading, Html(f'<div class="wide">{markup}</div>')]),
+        Section("The same, still", stills),
+    ]
+    return write_page(path, title, lead, sections, provenance)
+
+
+def interactive(landscapes: Sequence[Landscape]) -> go.Figure:
+    """A scene for each model; a menu chooses the sample and the gradient's objective.
+
+    Raises:
+        MultiwayError: more models than a browser can show at once.
+    """
+    _, models = arrange(landscapes)
+    if len(models) > MOST_MODELS:
+        raise MultiwayError(
+            f"a page shows the landscapes of {MOST_MODELS} models at most, not {len(models)}; "
+            "name fewer"
+        )
+    figure = make_subplots(
+        rows=1, cols=len(models), specs=[[{"type": "scene"}] * len(models)],
+        subplot_titles=models, horizontal_spacing=0.02,
+    )  # fmt: skip
+    chosen: list[tuple[str, int]] = []
+    for landscape in landscapes:
+        for trace in _traces(landscape):
+            figure.add_trace(trace, row=1, col=models.index(landscape.model) + 1)
+            chosen.append(_key(landscape))
+    keys = list(dict.fromkeys(chosen))
+    for trace, key in zip(figure.data, chosen, strict=True):
+        trace.visible = key == keys[0]
+    labels = {_key(each): each.label for each in landscapes}
+    buttons = [
+        {
+            "label": f"sample {sample} (class {labels[objective, sample]}), gradient: {objective}",
+            "method": "restyle",
+            "args": [{"visible": [key == (objective, sample) for key in chosen]}],
+        }
+        for objective, sample in keys
+    ]
+    figure.update_layout(
+        updatemenus=[{"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.18}],
+        font={"family": "system-ui, sans-serif", "color": "#1c1c1c"}, showlegend=False,
+        height=560, margin={"l": 0, "r": 0, "t": 90, "b": 10},
+    )  # fmt: skip
+    for place, model in enumerate(models, start=1):
+        words = next(each.values_are for each in landscapes if each.model == model)
+        figure.update_layout({f"scene{place if place > 1 else ''}": _scene(words)})
+    return figure
+
+
+def _key(landscape: Landscape) -> tuple[str, int]:
+    return landscape.objective, landscape.sample
+
+
+def _groups(landscapes: Sequence[Landscape]) -> dict[str, list[Landscape]]:
+    groups: dict[str, list[Landscape]] = {}
+    for landscape in landscapes:
+        groups.setdefault(landscape.objective, []).append(landscape)
+    return groups
+
+
+def _heading(group: Sequence[Landscape]) -> str:
+    return f"First direction: sign of the gradient of {group[0].objective}"
+
+
+def _scene(words: str) -> dict[str, Any]:
+    return {
+        "xaxis": {"title": {"text": "e1 (gradient)"}},
+        "yaxis": {"title": {"text": "e2 (random)"}},
+        "zaxis": {"title": {"text": words}},
+        "aspectmode": "cube",
+        "camera": {"eye": {"x": -1.2, "y": -1.4, "z": 0.75}},
+    }
+
+
+def _traces(landscape: Landscape) -> list[Any]:
+    """The surface, the outline on it and on the floor, and the image."""
+    axis, values = landscape.axis.numpy(), landscape.values.numpy()
+    margins = landscape.margins.numpy()
+    reach = float(np.abs(margins).max()) or 1.0
+    surface = go.Surface(
+        # Plotly's rows are y, and those of a landscape are e1, its x.
+        x=axis, y=axis, z=values.T, surfacecolor=margins.T, customdata=margins.T,
+        cmin=-reach, cmax=reach, showscale=False,
+        colorscale=[[0, BLUE], [0.5, BLUE], [0.5, RED], [1, RED]],
+        lighting={"ambient": 0.65, "diffuse": 0.6, "specular": 0.05},
+        hovertemplate="e1 %{x:.3f}<br>e2 %{y:.3f}<br>value %{z:.4g}<br>margin %{customdata:.4g}"
+        "<extra></extra>",
+    )  # fmt: skip
+    gap = np.full((1, 3), np.nan)
+    lines = [part for line in outlines(landscape) for part in (line, gap)]
+    outline = np.concatenate([*lines, gap])
+    floor, eps = floor_of(landscape), landscape.eps
+    # A little above the surface, which would hide half of it.
+    lifted = landscape.at_image + 0.02 * float(np.ptp(values))
+    image = go.Scatter3d(
+        x=[0], y=[0], z=[lifted], mode="markers",
+        hovertemplate="the image<extra></extra>",
+        marker={"size": 7, "color": "white", "line": {"color": "black", "width": 2}},
+    )  # fmt: skip
+    return [
+        surface,
+        _line(outline, {"color": "black", "width": 5}),
+        _line(outline, {"color": "black", "width": 4}, floor),
+        _line(eps * BALL, {"color": "#595959", "width": 3, "dash": "dot"}, floor),
+        image,
+    ]
+
+
+def _line(points: np.ndarray, style: dict[str, Any], height: float | None = None) -> Any:
+    """A line through `points` [M, 3], or at one height through their first two columns."""
+    heights = points[:, 2] if height is None else np.full(len(points), height)
+    return go.Scatter3d(
+        x=points[:, 0], y=points[:, 1], z=heights, mode="lines", hoverinfo="skip", line=style
+    )
