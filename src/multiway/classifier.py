@@ -120,8 +120,18 @@ class EncodedClassifier(
         Raises:
             MultiwayError: the backbone's last linear layer cannot be found.
         """
+        # The copy takes the new layer wherever the original has its head.
+        network = copy.deepcopy(self.backbone, {id(self.head_layer()): self.folded_head()})
+        return _Folded(network).train(self.training)
+
+    def head_layer(self) -> nn.Linear:
+        """The backbone's last linear layer, which makes the codes."""
         path = find_head(self.backbone) if self.head is None else self.head
-        head = get_head(self.backbone, path)
+        return get_head(self.backbone, path)
+
+    def folded_head(self) -> nn.Module:
+        """The layer that makes scores [N, K] of the features before the head, see `fold`."""
+        head = self.head_layer()
         weight = self.gain * head.weight.detach().double()
         bias = torch.zeros_like(weight[:, 0])
         if head.bias is not None:
@@ -133,9 +143,7 @@ class EncodedClassifier(
         layer: nn.Module = _linear(to_scores @ weight, to_scores @ bias, like=head)
         if self.encoding.kind == "cosine-cross-entropy":
             layer = _Normalised(layer, weight, bias, book.beta, like=head)
-        # The copy takes `layer` wherever the original has its head.
-        network = copy.deepcopy(self.backbone, {id(head): layer})
-        return _Folded(network).train(self.training)
+        return layer
 
     def config(self) -> dict[str, Any]:
         """Everything but the tensors that `from_pretrained` needs to build this model again."""

@@ -104,6 +104,19 @@ class Encoding(nn.Module):
         logits = codes if self.kind == "cross-entropy" else self._cosines(codes)
         return F.cross_entropy(logits, labels, reduction=reduction)
 
+    def distance(self, codes: Tensor, others: Tensor) -> Tensor:
+        """How far `codes` [N, L] are from `others` [N, L], [N], in the units of the loss.
+
+        The mean squared difference for a squared error; else KL(others || codes) of the softmax,
+        as TRADES has it.
+        """
+        if self.kind == "mse":
+            return F.mse_loss(codes, others, reduction="none").mean(dim=1)
+        if self.kind != "cross-entropy":
+            codes, others = self._cosines(codes), self._cosines(others)
+        log_p, log_q = F.log_softmax(others, dim=1), F.log_softmax(codes, dim=1)
+        return (log_p.exp() * (log_p - log_q)).sum(dim=1)
+
     def scores(self, codes: Tensor) -> Tensor:
         """What an attacker or a user may treat as logits, [N, K]; the largest is the decision.
 

@@ -99,7 +99,7 @@ def test_correlations_of_foreign_networks(multiway: Command, folder: Path) -> No
             ("transfer", "--network", "nets:plain", "--data", "npz:images.npz", "--eps", "0.1"),
             "needs 2 models or more, not 1",
         ),
-        (("transfer", *PAIR), "attack fgsm needs --eps"),
+        (("transfer", *PAIR), "an attack needs --eps"),
         (("transfer", *PAIR, "--eps", "8"), "8/255"),
         (("transfer", *PAIR, "--attack", "fgms", "--eps", "0.1"), "did you mean 'fgsm'"),
         (("transfer", *PAIR, "--eps", "0.1", "--objective", "own"), "EncodedClassifier"),

@@ -25,6 +25,7 @@ __all__ = [
     "Steps",
     "check_options",
     "choose_threat",
+    "usual_eps",
 ]
 
 NORMS = ("linf", "l2")
@@ -70,6 +71,17 @@ def check_options(names: Sequence[str], options: dict[str, Any]) -> None:
         choose("norm", options["norm"], NORMS)
 
 
+def usual_eps(data: str, norm: str = "linf") -> float:
+    """The paper's radius for that data."""
+    eps = PAPER_EPS[norm].get(data)
+    if eps is None:
+        raise MultiwayError(
+            f"an attack needs --eps: the paper has no {norm} radius for {data}; write for example "
+            "--eps 8/255"
+        )
+    return eps
+
+
 def choose_threat(names: Sequence[str], data: str, norm: str | None, eps: float | None) -> Threat:
     """The threat model that was asked for, or the one that the paper uses on this data."""
     from multiway.threat import L2, Linf
@@ -79,10 +91,5 @@ def choose_threat(names: Sequence[str], data: str, norm: str | None, eps: float 
     if eps is None and list(names) == ["boundary"]:
         eps = math.inf  # Schott et al. measure how far it must go
     if eps is None:
-        eps = PAPER_EPS[norm].get(data)
-        if eps is None:
-            raise MultiwayError(
-                f"attack {names[0]} needs --eps: the paper has no {norm} radius for {data}; "
-                "write for example --eps 8/255"
-            )
+        eps = usual_eps(data, norm)
     return Linf(eps) if norm == "linf" else L2(eps)

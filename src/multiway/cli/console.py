@@ -148,6 +148,16 @@ class TrainingProgress:
         )
         if "validation" in metrics:
             text += f"  validation {metrics['validation']['value']:.2%}"
+        if "validation_robust" in metrics:
+            text += f" clean, {metrics['validation_robust']['value']:.2%} robust"
+        if "watch" in metrics:
+            watch = metrics["watch"]
+            text += f"  {watch['attack']} {watch['pgd']['value']:.1%} (n={watch['pgd']['n']})"
+            if watch["collapsed"]:
+                text += (
+                    f"  COLLAPSE: {watch['adversary']['value']:.1%} against its own adversary; it "
+                    "has overfitted to it (catastrophic overfitting)"
+                )
         if self._live:
             self._bar.console.print(text)
         else:

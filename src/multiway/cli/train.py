@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from multiway.cli.attacking import usual_eps
 from multiway.cli.console import TrainingProgress, print_json, say
 from multiway.cli.options import DataDir, Device, ImageSize, Json, Number, Seed, choose_device
+
+if TYPE_CHECKING:
+    from multiway.training import Recipe
 
 __all__ = ["train"]
 
@@ -41,6 +45,42 @@ def train(
     batch_size: Annotated[
         int | None, typer.Option("--batch-size", help="Instead of the recipe's.")
     ] = None,
+    adversary: Annotated[
+        str | None,
+        typer.Option("--adversary", help="none, pgd, fgsm or n-fgsm. [default: the recipe's]"),
+    ] = None,
+    eps: Annotated[
+        float | None, Number("--eps", help="The adversary's radius: 0.3, 8/255.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="The adversary's, a batch.")] = None,
+    step_size: Annotated[
+        float | None, Number("--step-size", help="The adversary's: 0.01, 2/255. [default: eps/4]")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--start", help="The adversary's: uniform or image.")
+    ] = None,
+    objective: Annotated[
+        str | None, typer.Option("--objective", help="What it ascends: own, margin, ce or dlr.")
+    ] = None,
+    clean_weight: Annotated[
+        float | None, Number("--lambda", help="Weight of the clean loss; 0 for none (Eq. 4).")
+    ] = None,
+    warmup: Annotated[
+        float | None, Number("--warmup", help="Share of the training in which eps rises from 0.")
+    ] = None,
+    outer: Annotated[
+        str | None, typer.Option("--outer", help="eq4 or trades: what is minimised.")
+    ] = None,
+    trades_weight: Annotated[
+        float | None, Number("--trades-weight", help="Of the distance between codes.")
+    ] = None,
+    stop_on_collapse: Annotated[
+        bool,
+        typer.Option(
+            "--stop-on-collapse",
+            help="End at catastrophic overfitting, with good weights.",
+        ),
+    ] = False,
     validation: Annotated[
         float, Number("--validation", help="Share held out; the best weights on it are kept too.")
     ] = 0.0,
@@ -69,6 +109,19 @@ def train(
     test = load(data, "test", data_dir, image_size)
     plan = training.load_recipe(recipe) if recipe else training.default_recipe(images)
     plan = plan.override(epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size)
+    plan = plan.with_adversary(
+        adversary,
+        eps=usual_eps(data) if eps is None and _is_new(adversary, plan) else eps,
+        steps=steps,
+        step_size=step_size,
+        start=start,
+        objective=objective,
+        clean_weight=clean_weight,
+        warmup=warmup,
+        outer=outer,
+        trades_weight=trades_weight,
+        stop_on_collapse=stop_on_collapse or None,
+    )
     job = training.prepare(
         images,
         backbone,
@@ -99,3 +152,8 @@ def train(
     else:
         say(f"clean accuracy on {data} test images, weights of the last step, seed {seed}: {clean}")
         say(f"written to {out}")
+
+
+def _is_new(adversary: str | None, plan: Recipe) -> bool:
+    """Whether an adversary was asked for that brings no radius of its own."""
+    return adversary not in (None, "none") and plan.adversary is None

@@ -15,11 +15,13 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.accuracy import accuracy
+from multiway.training.adversary import InnerAttack
 from multiway.training.prepare import Job
 from multiway.training.recipe import Recipe
 from multiway.training.run import Run, fingerprint
 from multiway.training.state import Progress, load_state, save_state
-from multiway.weights import save_weights
+from multiway.training.watch import Watch, robust_accuracy, watched_images
+from multiway.weights import load_tensors, read_tensors, save_weights
 
 __all__ = ["Observer", "Silent", "train"]
 
@@ -89,6 +91,11 @@ class _Training:
         self.divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
         self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / self.divisor
         self.progress = Progress(fingerprint=fingerprint(job.config))
+        self.adversary = self.recipe.adversary
+        self.inner: InnerAttack | None = None
+        if self.adversary is not None:
+            self.inner = InnerAttack(self.model, self.adversary)
+            self.watched = watched_images(job.train, self.seed, device)
 
     def go(self, save_every: float) -> None:
         """Train to the last step."""
@@ -102,7 +109,7 @@ class _Training:
         progress = self.progress
         clock = saved = shown = time.monotonic()
         order = self._order(progress.step // self.per_epoch)
-        while progress.step < self.total:
+        while progress.step < self.total and not progress.ended:
             epoch, position = divmod(progress.step, self.per_epoch)
             if position == 0:
                 order = self._order(epoch)
@@ -119,8 +126,11 @@ class _Training:
             if now - shown > 0.2 or progress.step == self.total:
                 self.observer.step(progress.step, self.total, *self._means())
                 shown = now
+        if progress.ended and self.run.good.exists():
+            load_tensors(self.model, read_tensors(self.run.good), self.run.good)
         save_weights(self.model, self.run.weights)
         self.run.state.unlink(missing_ok=True)
+        self.run.good.unlink(missing_ok=True)
 
     def _order(self, epoch: int) -> Tensor:
         """The images of one epoch in their random order."""
@@ -135,8 +145,7 @@ class _Training:
             draw = generator(self.seed, "augment", progress.step)
             images = flip(pad_crop(images, 4, draw), draw)
         labels = self.labels[chosen]
-        codes = self.model.codes(to_float(images))
-        loss = self.model.loss(codes, labels) / self.divisor
+        loss, codes = self._loss(to_float(images), labels)
         value = float(loss.detach())
         if not value <= self.limit:  # written so that NaN fails too
             raise MultiwayError(
@@ -153,6 +162,31 @@ class _Training:
         progress.loss_sum += value * len(chosen)
         progress.correct += int((self.model.encoding.decode(codes.detach()) == labels).sum())
         progress.seen += len(chosen)
+
+    def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of a batch, and the codes whose accuracy is shown: those it is attacked on."""
+        model, adversary = self.model, self.adversary
+        if self.inner is None or adversary is None:
+            codes = model.codes(images)
+            return model.loss(codes, labels) / self.divisor, codes
+        start = None
+        if adversary.noise:
+            draw = generator(self.seed, "start", self.progress.step)
+            start = (2 * torch.rand(images.shape, generator=draw) - 1).to(self.device)
+        share = adversary.share_at(self.progress.step, self.total)
+        attacked = self.inner(images, labels, start, share)
+        if adversary.outer == "trades":
+            clean, codes = model.codes(torch.cat([images, attacked])).chunk(2)
+            away = model.encoding.distance(codes, clean).mean()
+            loss = model.loss(clean, labels) + adversary.trades_weight * away
+        elif adversary.clean_weight:
+            codes, clean = model.codes(torch.cat([attacked, images])).chunk(2)
+            loss = model.loss(codes, labels) + adversary.clean_weight * model.loss(clean, labels)
+            loss = loss / (1 + adversary.clean_weight)
+        else:
+            codes = model.codes(attacked)
+            loss = model.loss(codes, labels)
+        return loss / self.divisor, codes
 
     def _lr(self) -> float:
         return self.recipe.lr * self.recipe.schedule.factor_at(self.progress.step, self.total)
@@ -175,15 +209,34 @@ class _Training:
             "lr": self._lr(),
             "seconds": round(self.progress.seconds, 3),
         }
+        if self.inner is not None:
+            self._watch(self.inner, metrics)
         if self.validation is not None:
             measured = accuracy(self.model, self.validation, self.device)
             metrics["validation"] = measured.as_dict()
+            if self.adversary is not None:
+                # The best weights are those that are most robust.
+                images = to_float(self.validation.images, self.device)
+                labels = self.validation.labels.to(self.device)
+                measured = robust_accuracy(self.model, images, labels, self.adversary, self.seed)
+                metrics["validation_robust"] = measured.as_dict()
             best = self.progress.best_accuracy
             if best is None or measured.value > best:
                 self.progress.best_accuracy = measured.value
                 save_weights(self.model, self.run.best)
         self.run.append_metrics(metrics)
         self.observer.epoch(metrics)
+
+    def _watch(self, inner: InnerAttack, metrics: dict[str, Any]) -> None:
+        """Look out for catastrophic overfitting; end the training there if that was asked for."""
+        watch = Watch.look(self.model, inner, *self.watched, self.seed)
+        metrics["watch"] = watch.as_dict()
+        if not inner.adversary.stop_on_collapse:
+            return
+        if watch.collapsed:
+            self.progress.ended = True
+        else:
+            save_weights(self.model, self.run.good)
 
     def _save(self) -> None:
         save_state(self.run.state, self.model, self.optimizer, self.progress)

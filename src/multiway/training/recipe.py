@@ -11,6 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from multiway.errors import MultiwayError, choose, nearest
+from multiway.training.adversary import Adversary
 
 __all__ = ["Recipe", "Schedule", "load_recipe", "recipe_names"]
 
@@ -81,6 +82,9 @@ class Recipe(BaseModel):
         description="'unit' multiplies outputs by beta/sqrt(L) and divides a squared error by "
         "its square, so that outputs and gradients have the size they have with one-hot labels",
     )
+    adversary: Adversary | None = Field(
+        default=None, description="who attacks the batches; nobody when left out"
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
@@ -117,6 +121,44 @@ class Recipe(BaseModel):
             changes["steps"] = None
         changed = said if self.changed == "nothing" else f"{self.changed}; {said}"
         return _validated({**self.model_dump(), **changes, "changed": changed}, self.name)
+
+    def with_adversary(self, kind: str | None, **changes: Any) -> Recipe:
+        """This recipe with another adversary, or with changes to its own.
+
+        Args:
+            kind: `none`, `pgd`, `fgsm` or `n-fgsm`; None keeps the recipe's.
+            changes: fields of `Adversary`; those that are None are left as they are.
+
+        Example:
+            >>> load_recipe("wong-mnist").with_adversary("pgd", eps=0.2, steps=7).adversary.step
+            0.05
+        """
+        changes = {key: value for key, value in changes.items() if value is not None}
+        if kind is not None:
+            choose("adversary", kind, ("none", "pgd", "fgsm", "n-fgsm"))
+        if kind == "none" or (kind is None and self.adversary is None):
+            if changes:
+                raise MultiwayError(
+                    f"--{next(iter(changes)).replace('_', '-')} is the adversary's, and there is "
+                    "none; say which: --adversary pgd"
+                )
+            return self.override(adversary=None) if self.adversary is None else self._without()
+        before = {} if self.adversary is None else self.adversary.model_dump(exclude_unset=True)
+        if kind is not None and before.get("kind", kind) != kind:
+            # The steps of one kind are not those of another.
+            before = {key: before[key] for key in before if key not in ("steps", "step_size")}
+        fields = {**before, **changes} if kind is None else {**before, **changes, "kind": kind}
+        if fields == before:
+            return self
+        said = ", ".join(f"{key} {value}" for key, value in fields.items())
+        changed = f"adversary: {said}"
+        if self.changed != "nothing":
+            changed = f"{self.changed}; {changed}"
+        return _validated({**self.model_dump(), "adversary": fields, "changed": changed}, self.name)
+
+    def _without(self) -> Recipe:
+        changed = "no adversary" if self.changed == "nothing" else f"{self.changed}; no adversary"
+        return self.model_copy(update={"adversary": None, "changed": changed})
 
 
 def recipe_names() -> list[str]:
@@ -159,7 +201,8 @@ def _validated(values: dict[str, Any], where: str) -> Recipe:
         problem = error.errors()[0]
         field = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
-            owner = Schedule if field.startswith("schedule.") else Recipe
+            parts: dict[str, type[BaseModel]] = {"schedule": Schedule, "adversary": Adversary}
+            owner = parts.get(field.partition(".")[0], Recipe)
             hint = nearest(field.rpartition(".")[2], owner.model_fields)
             raise MultiwayError(
                 f"recipe '{where}' has an unknown field '{field}': {hint}"

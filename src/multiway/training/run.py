@@ -22,6 +22,7 @@ __all__ = ["Run", "open_run", "versions", "write_report"]
 STATE = "state.safetensors"
 METRICS = "metrics.jsonl"
 BEST = "best.safetensors"
+GOOD = "good.safetensors"
 
 # What a run's result depends on; the rest of config.json is for the reader.
 DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
@@ -47,6 +48,11 @@ class Run:
     def best(self) -> Path:
         """The weights of the best validation accuracy, if a validation split was asked for."""
         return self.directory / BEST
+
+    @property
+    def good(self) -> Path:
+        """The weights of the last epoch without a collapse, while an adversary is watched."""
+        return self.directory / GOOD
 
     @property
     def finished(self) -> bool:

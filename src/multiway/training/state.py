@@ -27,6 +27,7 @@ class Progress:
     seen: int = 0
     seconds: float = 0.0
     best_accuracy: float | None = None
+    ended: bool = False
     fingerprint: str = field(default="", kw_only=True)
 
 

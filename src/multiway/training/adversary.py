@@ -1,0 +1,194 @@
+"""The adversary inside a training: what it may do, and the images it makes of each batch."""
+
+from __future__ import annotations
+
+import copy
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor, nn
+
+from multiway.classifier import EncodedClassifier
+from multiway.objectives import bind
+from multiway.outputs import output_tensor
+
+__all__ = ["Adversary", "InnerAttack"]
+
+
+class Adversary(BaseModel):
+    """Who attacks the batches of a training, in L-inf inside [0, 1].
+
+    - `pgd`: `steps` steps of `step_size` from `start`, each brought back into the ball (Madry).
+    - `fgsm`: one such step, of 1.25 eps when not said otherwise (Wong).
+    - `n-fgsm`: one step of eps from noise of 2 eps, not brought back into the ball.
+
+    Eq. 4 of the paper: Loss(adversarial) + clean_weight * Loss(clean). Both are divided by
+    1 + clean_weight, which moves no minimum and lets a learning rate serve any weight.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["pgd", "fgsm", "n-fgsm"] = "pgd"
+    eps: float = Field(gt=0, le=1, allow_inf_nan=False)
+    steps: int = Field(default=1, ge=1)
+    step_size: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        allow_inf_nan=False,
+        description="when not given eps/4 (pgd), 1.25 eps (fgsm), eps (n-fgsm)",
+    )
+    start: Literal["uniform", "image"] = "uniform"
+    objective: Literal["own", "ce", "margin", "dlr"] = "own"
+    clean_weight: float = Field(
+        default=0.0, ge=0, allow_inf_nan=False, description="lambda of Eq. 4; 0 for no clean images"
+    )
+    warmup: float = Field(
+        default=0.0, ge=0, lt=1, description="share of the training in which eps rises from 0"
+    )
+    outer: Literal["eq4", "trades"] = "eq4"
+    trades_weight: float = Field(
+        default=6.0, gt=0, allow_inf_nan=False, description="of the distance, for 'trades'"
+    )
+
+    stop_on_collapse: bool = Field(
+        default=False,
+        description="end at catastrophic overfitting, with the weights of the last good epoch",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Adversary:
+        if self.kind != "pgd" and self.steps != 1:
+            raise ValueError(f"'{self.kind}' takes one step, not {self.steps}; take 'pgd'")
+        if self.kind == "n-fgsm" and self.start != "uniform":
+            raise ValueError("'n-fgsm' starts from noise: leave 'start' out")
+        if self.outer == "trades" and self.clean_weight:
+            raise ValueError("'trades' has its clean loss built in: leave 'clean_weight' out")
+        if self.outer == "trades" and (self.start == "image" or self.objective != "own"):
+            raise ValueError(
+                "'trades' ascends the distance to the clean codes, which has no gradient at the "
+                "image itself: leave 'start' and 'objective' out"
+            )
+        return self
+
+    @property
+    def step(self) -> float:
+        """The length of a step at the full eps."""
+        usual = {"pgd": 0.25, "fgsm": 1.25, "n-fgsm": 1.0}[self.kind]
+        return usual * self.eps if self.step_size is None else self.step_size
+
+    @property
+    def noise(self) -> float:
+        """The radius of the noise that a batch starts from, in eps."""
+        if self.start == "image":
+            return 0.0
+        return 2.0 if self.kind == "n-fgsm" else 1.0
+
+    def share_at(self, step: int, total: int) -> float:
+        """The share of eps that is allowed at step `step` (from 0) of `total`.
+
+        Example:
+            >>> adversary = Adversary(eps=0.3, warmup=0.5)
+            >>> [adversary.share_at(step, 8) for step in (0, 2, 6)]
+            [0.0, 0.5, 1.0]
+        """
+        done = step / total
+        return min(1.0, done / self.warmup) if self.warmup else 1.0
+
+
+class InnerAttack:
+    """Makes adversarial images with the weights that a model has at the moment.
+
+    The attack sees the network in eval mode: without dropout, and without a say in the running
+    means of batch normalisation. Its copies of the network share the memory of the weights but
+    are frozen, so no time goes into gradients that nobody asked for; margin, ce and dlr go
+    through a folded head, which costs what one-hot outputs cost.
+
+    Args:
+        model: the model in training, on its device; its weights must stay where they are.
+        adversary: what to do.
+    """
+
+    def __init__(self, model: EncodedClassifier, adversary: Adversary) -> None:
+        self.model, self.adversary = model, adversary
+        self.folded: nn.Module | None = None
+        if adversary.objective == "own" or adversary.outer == "trades":
+            self.twin = _frozen_twin(model)
+            self.goal = bind(self.twin, "own", network=self.twin)
+        else:
+            self.folded = model.folded_head().requires_grad_(False)
+            self.twin = _frozen_twin(model, {id(model.head_layer()): self.folded})
+            self.goal = bind(model, adversary.objective, network=_Backbone(self.twin))
+
+    def __call__(
+        self, images: Tensor, labels: Tensor, start: Tensor | None, share: float = 1.0
+    ) -> Tensor:
+        """Adversarial images [N, C, H, W] of float `images` in [0, 1].
+
+        Args:
+            start: noise uniform in [-1, 1], like `images`; None where the adversary starts at the
+                image.
+            share: of eps and of the step, during warm-up.
+        """
+        adversary = self.adversary
+        eps, step = share * adversary.eps, share * adversary.step
+        if eps == 0:
+            return images
+        if self.folded is not None:
+            self.folded.load_state_dict(self.model.folded_head().state_dict())
+        low, high = (images - eps).clamp_min_(0), (images + eps).clamp_max_(1)
+        points = images
+        if start is not None:
+            points = (images + adversary.noise * eps * start).clamp_(0, 1)
+        anchor = self._anchor(images)
+        for _ in range(adversary.steps):
+            gradient = self._gradient(points, labels, anchor)
+            points = torch.add(points, gradient.sign_(), alpha=step)
+            if adversary.kind == "n-fgsm":
+                points.clamp_(0, 1)
+            else:
+                points = torch.clamp(points, low, high)
+        return points
+
+    def _anchor(self, images: Tensor) -> Tensor | None:
+        """For TRADES the codes of the clean images, from which the attack drives away."""
+        if self.adversary.outer != "trades":
+            return None
+        with torch.no_grad():
+            return self.twin.codes(images)
+
+    def _gradient(self, points: Tensor, labels: Tensor, anchor: Tensor | None) -> Tensor:
+        with torch.enable_grad():
+            variable = points.detach().requires_grad_()
+            if anchor is None:
+                value, _ = self.goal.value(variable, labels)
+            else:
+                value = self.model.encoding.distance(self.twin.codes(variable), anchor)
+            (gradient,) = torch.autograd.grad(value.sum(), variable)
+        return gradient
+
+
+class _Backbone(nn.Module):
+    """The scores that a twin's backbone makes, now that its head is folded."""
+
+    def __init__(self, twin: EncodedClassifier) -> None:
+        super().__init__()
+        self.backbone = twin.backbone
+
+    def forward(self, images: Tensor) -> Tensor:
+        return output_tensor(self.backbone(images))
+
+
+def _frozen_twin(
+    model: EncodedClassifier, instead: dict[int, nn.Module] | None = None
+) -> EncodedClassifier:
+    """A copy in eval mode whose weights are the model's own memory, but take no gradient.
+
+    Args:
+        instead: modules to put in the place of others, by the id of those.
+    """
+    shared: dict[int, object] = {id(buffer): buffer for buffer in model.buffers()}
+    for weight in model.parameters():
+        shared[id(weight)] = nn.Parameter(weight.detach(), requires_grad=False)
+    return copy.deepcopy(model, {**shared, **(instead or {})}).eval()

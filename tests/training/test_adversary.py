@@ -1,0 +1,312 @@
+"""Adversarial training against the same thing written by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from multiway.classifier import EncodedClassifier
+from multiway.data import ImageSet, load, to_float
+from multiway.encoding import Encoding
+from multiway.errors import MultiwayError
+from multiway.randomness import generator
+from multiway.statistics import proportion
+from multiway.training import Recipe, load_recipe, load_run, open_run, prepare, train
+from multiway.training.adversary import Adversary, InnerAttack
+from multiway.training.watch import Watch
+
+EPS = 0.2
+
+
+@pytest.fixture
+def tiny(tiny_npz: Path) -> ImageSet:
+    return load(f"npz:{tiny_npz}", "train")
+
+
+def recipe(**changes: Any) -> Recipe:
+    return Recipe.model_validate(
+        {"name": "test", "lr": 0.01, "momentum": 0.5, "batch_size": 32, "epochs": 1,
+         "scale": "unit", **changes}
+    )  # fmt: skip
+
+
+def model_of(encoding: str, data: ImageSet) -> EncodedClassifier:
+    length = 12 if encoding in ("ro", "padded") else None
+    return prepare(data, "wong", encoding, recipe(), code_length=length, seed=1).model
+
+
+def batch(data: ImageSet, n: int = 12) -> tuple[Tensor, Tensor]:
+    return to_float(data.images[:n]), data.labels[:n]
+
+
+def noise(images: Tensor, *purpose: str | int) -> Tensor:
+    return 2 * torch.rand(images.shape, generator=generator(*purpose)) - 1  # type: ignore[arg-type]
+
+
+def objective(model: EncodedClassifier, name: str, images: Tensor, labels: Tensor) -> Tensor:
+    """What the adversary ascends, from the definitions."""
+    codes = model.codes(images)
+    book = model.encoding.codebook.vectors
+    if name == "own":
+        if model.encoding.name == "1ofk":
+            return F.cross_entropy(codes, labels, reduction="sum")
+        return (codes - book[labels]).square().mean(dim=1).sum()
+    # Eq. 5: the loss of the true class less the least of the others.
+    losses = (codes[:, None] - book).square().mean(dim=2)
+    if model.encoding.name == "1ofk":
+        losses = -codes
+    true = losses.gather(1, labels[:, None]).squeeze(1)
+    others = losses.scatter(1, labels[:, None], torch.inf).amin(dim=1)
+    return (true - others).sum()
+
+
+def by_hand(
+    model: EncodedClassifier, adversary: Adversary, images: Tensor, labels: Tensor, start: Tensor
+) -> Tensor:
+    """The adversary as its paper describes it."""
+    size = {"pgd": EPS / 4, "fgsm": 1.25 * EPS, "n-fgsm": EPS}[adversary.kind]
+    radius = 2 * EPS if adversary.kind == "n-fgsm" else EPS
+    x = (images + radius * start).clamp(0, 1)
+    for _ in range(adversary.steps):
+        x = x.detach().requires_grad_()
+        (gradient,) = torch.autograd.grad(objective(model, adversary.objective, x, labels), x)
+        x = x.detach() + size * gradient.sign()
+        if adversary.kind != "n-fgsm":
+            x = torch.max(torch.min(x, images + EPS), images - EPS)
+        x = x.clamp(0, 1)
+    return x.detach()
+
+
+@pytest.mark.parametrize("encoding", ["1ofk", "ro", "padded", "1ofk-mse"])
+@pytest.mark.parametrize("name", ["own", "margin"])
+@pytest.mark.parametrize("kind", ["pgd", "fgsm", "n-fgsm"])
+def test_the_inner_attack_is_the_one_described(
+    tiny: ImageSet, encoding: str, name: str, kind: str
+) -> None:
+    model = model_of(encoding, tiny).train()
+    adversary = Adversary.model_validate(
+        {"kind": kind, "eps": EPS, "objective": name, "steps": 4 if kind == "pgd" else 1}
+    )
+    images, labels = batch(tiny)
+    start = noise(images, 0, "start")
+    attacked = InnerAttack(model, adversary)(images, labels, start)
+    expected = by_hand(model, adversary, images, labels, start)
+    # A sign may differ where a gradient is zero but for rounding.
+    assert float((attacked - expected).abs().gt(1e-6).float().mean()) < 0.005
+    assert float(attacked.min()) >= 0
+    assert float(attacked.max()) <= 1
+    largest = float((attacked - images).abs().max())
+    if kind == "n-fgsm":
+        assert largest > 1.5 * EPS
+    else:
+        assert largest <= EPS + 1e-6
+    assert model.training
+    assert all(weight.grad is None and weight.requires_grad for weight in model.parameters())
+
+
+@pytest.mark.parametrize("name", ["own", "margin"])
+def test_the_attack_sees_the_weights_of_the_moment(tiny: ImageSet, name: str) -> None:
+    model = model_of("ro", tiny)
+    adversary = Adversary(eps=EPS, steps=3, objective=name)  # type: ignore[arg-type]
+    inner = InnerAttack(model, adversary)
+    images, labels = batch(tiny)
+    start = noise(images, 0, "start")
+    before = inner(images, labels, start)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    (model.loss(model.codes(images), labels) / model.encoding.unit**2).backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    after = inner(images, labels, start)
+    assert not torch.equal(before, after)
+    assert torch.equal(after, InnerAttack(model, adversary)(images, labels, start))
+
+
+@pytest.mark.parametrize(
+    "adversary",
+    [
+        {"eps": EPS, "steps": 2, "clean_weight": 0.5, "warmup": 0.5, "objective": "margin"},
+        {"eps": EPS, "steps": 2},
+        {"eps": EPS, "steps": 2, "outer": "trades", "trades_weight": 3.0},
+    ],
+)
+@pytest.mark.parametrize("encoding", ["ro", "1ofk"])
+def test_the_loop_minimises_eq_4_or_trades(
+    tiny: ImageSet, tmp_path: Path, adversary: dict[str, Any], encoding: str
+) -> None:
+    plan = recipe(adversary=adversary)
+    options: dict[str, Any] = {"seed": 3, "code_length": 12 if encoding == "ro" else None}
+    job = prepare(tiny, "wong", encoding, plan, **options)
+    model = prepare(tiny, "wong", encoding, plan, **options).model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+    spec = Adversary.model_validate(adversary)
+    inner = InnerAttack(model, spec)
+    order = torch.randperm(300, generator=generator(3, "order", 0))
+    for step, chosen in enumerate(torch.split(order, 32)):
+        images, labels = to_float(tiny.images[chosen]), tiny.labels[chosen]
+        start = noise(images, 3, "start", step)
+        share = min(1.0, step / 10 / 0.5) if spec.warmup else 1.0
+        attacked = inner(images, labels, start, share)
+        on_attacked, on_clean = model.codes(attacked), model.codes(images)
+        if spec.outer == "trades":
+            if encoding == "ro":
+                away = (on_attacked - on_clean).square().mean()
+            else:
+                away = F.kl_div(
+                    on_attacked.log_softmax(1), on_clean.softmax(1), reduction="batchmean"
+                )
+            loss = model.loss(on_clean, labels) + 3.0 * away
+        else:
+            loss = model.loss(on_attacked, labels)
+            loss = (loss + spec.clean_weight * model.loss(on_clean, labels)) / (
+                1 + spec.clean_weight
+            )
+        loss = loss / (model.encoding.unit**2 if encoding == "ro" else 1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    result = train(job, open_run(tmp_path / "run", job.config, resume=False))
+    for ours, theirs in zip(result.parameters(), model.parameters(), strict=True):
+        assert torch.allclose(ours, theirs, atol=2e-5)
+    (line,) = [json.loads(text) for text in (tmp_path / "run/metrics.jsonl").open()]
+    assert line["watch"]["pgd"]["n"] == 300
+    assert line["watch"]["pgd"]["value"] <= line["watch"]["adversary"]["value"]
+
+
+def test_trades_distance_is_zero_at_home_and_the_divergence_elsewhere() -> None:
+    one, other = torch.randn(5, 4), torch.randn(5, 4)
+    plain = Encoding.make("1ofk", 4)
+    assert plain.distance(one, one).abs().max() < 1e-6
+    expected = F.kl_div(one.log_softmax(1), other.softmax(1), reduction="none").sum(1)
+    assert torch.allclose(plain.distance(one, other), expected, atol=1e-6)
+    squared = Encoding.make("1ofk-mse", 4)
+    assert torch.allclose(squared.distance(one, other), (one - other).square().mean(1))
+    cosine = Encoding.make("ro-softmax", 4)
+    assert torch.allclose(cosine.distance(one, 3 * one), torch.zeros(5), atol=1e-6)
+
+
+def test_an_interrupted_training_ends_in_the_same_weights(tiny: ImageSet, tmp_path: Path) -> None:
+    plan = recipe(epochs=3, adversary={"eps": EPS, "steps": 2, "clean_weight": 1.0})
+
+    class Stop(Exception):
+        pass
+
+    class Impatient:
+        def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+            """Nothing."""
+
+        def epoch(self, metrics: dict[str, Any]) -> None:
+            if metrics["epoch"] == 2:
+                raise Stop
+
+    job = prepare(tiny, "wong", "ro", plan, code_length=12)
+    with pytest.raises(Stop):
+        train(job, open_run(tmp_path / "a", job.config, resume=False), observer=Impatient())
+    job = prepare(tiny, "wong", "ro", plan, code_length=12)
+    resumed = train(job, open_run(tmp_path / "a", job.config, resume=True))
+    job = prepare(tiny, "wong", "ro", plan, code_length=12)
+    whole = train(job, open_run(tmp_path / "b", job.config, resume=False))
+    pairs = zip(resumed.state_dict().values(), whole.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_collapse_is_a_gap_beyond_chance() -> None:
+    assert Watch(proportion(450, 500), proportion(20, 500)).collapsed
+    assert not Watch(proportion(450, 500), proportion(400, 500)).collapsed
+    # At chance level, as in the first epoch, nothing can be told.
+    assert not Watch(proportion(60, 500), proportion(40, 500)).collapsed
+
+
+def test_single_steps_collapse_and_the_last_good_weights_are_kept(tmp_path: Path) -> None:
+    """FGSM from the image itself at eps .3: the classic case, on real digits."""
+    data = load("mnist5k", "train")
+    plan = load_recipe("wong-mnist").override(epochs=12, name="collapse")
+    fields = {"eps": 0.3, "start": "image", "step_size": 0.3, "clean_weight": 1.0}
+    plan = plan.with_adversary("fgsm", **fields)
+    watched = prepare(data, "wong", "1ofk", plan.with_adversary(None, stop_on_collapse=True))
+    run = open_run(tmp_path / "watched", watched.config, resume=False)
+    train(watched, run)
+    lines = [json.loads(text) for text in (run.directory / "metrics.jsonl").open()]
+    assert len(lines) < 12
+    assert [line["watch"]["collapsed"] for line in lines] == [False] * (len(lines) - 1) + [True]
+    last = lines[-1]["watch"]
+    assert last["adversary"]["value"] > 2 * last["pgd"]["value"]
+    assert run.finished
+    # The weights are those of the epoch before, which a run that stops there ends in as well.
+    weights = load_run(run.directory)[0]
+
+    class Stop(Exception):
+        pass
+
+    class Until:
+        model = watched.model
+
+        def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+            """Nothing."""
+
+        def epoch(self, metrics: dict[str, Any]) -> None:
+            if metrics["epoch"] == len(lines) - 1:
+                raise Stop
+
+    again = prepare(data, "wong", "1ofk", plan.with_adversary(None, stop_on_collapse=True))
+    with pytest.raises(Stop):
+        train(again, open_run(tmp_path / "b", again.config, resume=False), observer=Until())
+    pairs = zip(weights.state_dict().values(), again.model.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_the_best_weights_are_the_most_robust(tiny: ImageSet, tmp_path: Path) -> None:
+    plan = recipe(epochs=3, lr=0.05, adversary={"eps": 0.1, "steps": 2})
+    job = prepare(tiny, "wong", "ro", plan, code_length=12, validation=0.2)
+    run = open_run(tmp_path / "run", job.config, resume=False)
+    train(job, run)
+    lines = [json.loads(text) for text in (run.directory / "metrics.jsonl").open()]
+    assert all(line["validation_robust"]["n"] == 60 for line in lines)
+    assert all(line["validation_robust"]["value"] <= line["validation"]["value"] for line in lines)
+    assert run.best.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"eps": 0.3, "steps": 0}, "steps: .*greater than or equal to 1, not 0"),
+        ({"eps": 8}, "eps: .*less than or equal to 1, not 8"),
+        ({"eps": -0.1}, "eps: .*greater than 0"),
+        ({"eps": 0.3, "clean_weight": -1}, "clean_weight: .*greater than or equal to 0"),
+        ({"eps": 0.3, "kind": "fgsm", "steps": 3}, "'fgsm' takes one step, not 3; take 'pgd'"),
+        ({"eps": 0.3, "kind": "n-fgsm", "start": "image"}, "'n-fgsm' starts from noise"),
+        ({"eps": 0.3, "outer": "trades", "clean_weight": 1}, "has its clean loss built in"),
+        ({"eps": 0.3, "outer": "trades", "objective": "margin"}, "distance to the clean codes"),
+        ({"eps": 0.3, "objectve": "own"}, "'adversary.objectve': did you mean 'objective'"),
+        ({"eps": 0.3, "objective": "mse"}, "objective"),
+        ({"steps": 3}, "eps: Field required"),
+    ],
+)
+def test_bad_adversaries_in_a_recipe_file(
+    tmp_path: Path, fields: dict[str, Any], message: str
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"lr": 0.1, "batch_size": 10, "epochs": 1, "adversary": fields}))
+    with pytest.raises(MultiwayError, match=message):
+        load_recipe(str(path))
+
+
+def test_an_adversary_may_be_put_on_any_recipe_and_taken_off() -> None:
+    plain = load_recipe("wong-mnist")
+    attacked = plain.with_adversary("pgd", eps=0.3, steps=7)
+    assert attacked.adversary == Adversary(eps=0.3, steps=7)
+    assert "steps 7" in attacked.changed
+    assert attacked.with_adversary(None, objective="margin").adversary == Adversary(
+        eps=0.3, steps=7, objective="margin"
+    )
+    assert attacked.with_adversary("fgsm").adversary == Adversary(kind="fgsm", eps=0.3)
+    assert attacked.with_adversary("none").adversary is None
+    assert plain.with_adversary(None) == plain
+    with pytest.raises(MultiwayError, match="--steps is the adversary's, and there is none"):
+        plain.with_adversary(None, steps=3)
+    with pytest.raises(MultiwayError, match="did you mean 'pgd'"):
+        plain.with_adversary("pdg", eps=0.3)
