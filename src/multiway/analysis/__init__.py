@@ -7,6 +7,12 @@ from multiway.analysis.correlation import (
     gradient_signs,
     sign_correlation,
 )
+from multiway.analysis.corruption import (
+    CorruptionRow,
+    CorruptionTable,
+    corruption_accuracy,
+)
+from multiway.analysis.corruption_examples import CorruptionExamples, corruption_examples
 from multiway.analysis.curves import (
     Curve,
     accuracy_against_eps,
@@ -24,6 +30,9 @@ from multiway.analysis.transfer import TransferCell, TransferMatrix, transfer_ma
 
 __all__ = [
     "Correlation",
+    "CorruptionExamples",
+    "CorruptionRow",
+    "CorruptionTable",
     "Curve",
     "Landscape",
     "TransferCell",
@@ -32,6 +41,8 @@ __all__ = [
     "accuracy_against_kappa",
     "accuracy_against_steps",
     "correlate",
+    "corruption_accuracy",
+    "corruption_examples",
     "default_objectives",
     "distance_to_boundary",
     "gradient_signs",

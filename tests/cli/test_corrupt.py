@@ -1,0 +1,147 @@
+"""`multiway corrupt`: the table, its files, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from conftest import Command
+from multiway.cli.app import app
+from multiway.data.corruptions import KINDS, PAPER_KINDS
+from multiway.errors import MultiwayError
+
+FEW = ("--kinds", "fog,contrast", "--severities", "5,1", "--limit", "30")
+
+
+def invoke(*arguments: object) -> Result:
+    """The command in this process: most of what a process of its own takes is importing torch."""
+    return CliRunner().invoke(
+        app, [str(argument) for argument in arguments], env={"COLUMNS": "200"}
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A trained run, to be copied."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "1ofk")
+    done = invoke("train", *options, "--recipe", "wong-mnist", "--epochs", "2", "--out", folder)
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run, in the folder where the test works and imports from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def test_everything_of_one_run(run: Path, multiway: Command) -> None:
+    done = multiway("corrupt", "run", "--severities", "3", "--limit", "12", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["source"] == "CIFAR-10-C-style corruptions"
+    assert (found["n"], found["seed"], found["severities"]) == (12, 0, [3])
+    (row,) = found["rows"]
+    assert list(row["kinds"]) == list(KINDS)
+    assert list(row["averages"]) == ["the paper's 10", "all 19"]
+    assert found["models"][0]["encoding"] == "1ofk"
+    assert len(row["cells"]) == 19
+    for accuracy in (row["clean"], *row["kinds"].values(), *row["averages"].values()):
+        assert 0 <= accuracy["low"] <= accuracy["value"] <= accuracy["high"] <= 1
+        assert accuracy["n"] == 12
+    kept = json.loads((run / "results/corruption-all-s3-n12-seed0-last.json").read_text())
+    assert kept["kinds"] == row["kinds"]
+    assert "torch" in kept["versions"]
+
+
+def test_several_models_stand_side_by_side_and_are_drawn(
+    run: Path, tiny_npz: Path, tmp_path: Path
+) -> None:
+    run.rename(tmp_path / "first")
+    shutil.copytree(tmp_path / "first", tmp_path / "second")
+    (tmp_path / "mine.py").write_text(
+        "from torch import nn\n"
+        "def network(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))\n"
+    )
+    models = ("first", "second", "--network", "mine:network", "--data", f"npz:{tiny_npz}")
+    done = invoke("corrupt", *models, *FEW, "--out", "pictures", "--example", "7")
+    assert done.exit_code == 0, done.output
+    text = " ".join(done.stdout.split())
+    for part in ("first", "second", "network", "fog", "contrast", "clean", "mean of these 2"):
+        assert part in text
+    assert "severities 1, 5, n=30, seed 0, 95 % intervals" in text
+    assert "(n=30)" in text
+    written = sorted(path.name for path in (tmp_path / "pictures").iterdir() if path.is_file())
+    assert written == sorted(
+        ["corruption.json"]
+        + [
+            f"{stem}.{ending}"
+            for stem in ("corruption", "corruption-severity", "corruption-examples")
+            for ending in ("png", "svg")
+        ]
+    )
+    found = json.loads((tmp_path / "pictures/corruption.json").read_text())
+    first, second, _ = found["rows"]
+    assert first["kinds"] == second["kinds"]
+    assert second["leads"]["these 2"] == {"value": 0, "low": 0, "high": 0, "n": 30}
+
+
+def test_a_second_time_reads_what_the_first_kept(run: Path) -> None:
+    first = invoke("corrupt", "run", *FEW, "--json")
+    kept = list((run / "batches").rglob("*.safetensors"))
+    assert {path.stem for path in kept} == {"fog-1", "fog-5", "contrast-1", "contrast-5"}
+    kept[0].unlink()
+    written = {path: path.stat().st_mtime_ns for path in kept[1:]}
+    second = invoke("corrupt", "run", *FEW, "--json")
+    assert second.stdout == first.stdout
+    assert kept[0].exists()
+    assert {path: path.stat().st_mtime_ns for path in kept[1:]} == written
+
+
+def test_the_papers_kinds_by_name(run: Path) -> None:
+    options = ("--kinds", "paper", "--severities", "1", "--limit", "3", "--seed", "5", "--json")
+    found = json.loads(invoke("corrupt", "run", *options).stdout)
+    assert found["kinds"] == list(PAPER_KINDS)
+    assert found["seed"] == 5
+    assert (run / "results/corruption-paper-s1-n3-seed5-last.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--kinds", "fog,jpg_compression"), "did you mean 'jpeg_compression'"),
+        (("--severities", "0"), "'0' is no severity"),
+        (("--severities", "1,6"), "'6' is no severity"),
+        (("--severities", ""), "'' is no severity"),
+        (("--data", "cifar10-c/fog/3"), "--kinds and --severities"),
+        (("--data", "cifar10-c", "--data-dir", "nowhere"), "gaussian_noise.npy is not in nowhere"),
+        (("--example", "90", "--out", "pictures"), "no image 90"),
+    ],
+)
+def test_mistakes_are_one_line(options: tuple[str, ...], message: str, run: Path) -> None:
+    done = invoke("corrupt", "run", *options)
+    assert isinstance(done.exception, MultiwayError)
+    assert message in str(done.exception)
+    assert "\n" not in str(done.exception)
+
+
+def test_images_below_8_pixels_are_refused(tmp_path: Path, multiway: Command) -> None:
+    pixels, labels = np.zeros((3, 7, 7), dtype=np.uint8), np.arange(3)
+    np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
+    (tmp_path / "any.py").write_text(
+        "from torch import nn\n"
+        "def network(): return nn.Sequential(nn.Flatten(), nn.Linear(49, 3))\n"
+    )
+    done = multiway("corrupt", "--network", "any:network", "--data", "npz:a.npz")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: images of 7 x 7 pixels are too small")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
