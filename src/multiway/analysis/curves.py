@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from multiway.errors import MultiwayError
 from multiway.objectives import bind
 
 __all__ = [
+    "SHARE",
     "Curve",
     "accuracy_against_eps",
     "accuracy_against_kappa",
@@ -44,6 +46,7 @@ def accuracy_against_steps(
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
+    directory: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Curve]:
     """Accuracy under `attack` with each number of `steps`, all of the attack's own step size.
@@ -61,6 +64,7 @@ def accuracy_against_steps(
         substitutes: on which the black-box images are crafted; each other model when not given,
             an empty mapping for none.
         seed: of the attack.
+        directory: where finished batches are kept, so that a run that was killed goes on there.
         progress: called with the number of images done, N for each source and each number.
 
     Returns:
@@ -69,7 +73,7 @@ def accuracy_against_steps(
     numbers = _rising("steps", steps)
     attacks = [replace(attack, steps=number) for number in numbers]
     told = {**describe(attack), "steps": "varies"}
-    sweep = Sweep(models, substitutes, images, labels, seed, batch_size, progress)
+    sweep = Sweep(models, substitutes, images, labels, seed, batch_size, directory, progress)
     return sweep.curves("steps", told, lambda source: Plan(numbers, attacks))
 
 
@@ -84,6 +88,7 @@ def accuracy_against_eps(
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
+    directory: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Curve]:
     """Accuracy under `attack` with each radius of `eps`; `math.inf` lets it do anything.
@@ -99,12 +104,12 @@ def accuracy_against_eps(
     Other arguments and what is returned are as in `accuracy_against_steps`.
     """
     radii = _rising("eps", eps)
-    attacks = [_at_radius(attack, radius, share) for radius in radii]
+    attacks = [_at_radius(attack, radius, share, images) for radius in radii]
     told = describe(attack)
     told["threat"]["eps"] = "varies"
     if share is not None and isinstance(attack, PGD):
-        told["step_size"] = f"{share:.4g} eps"
-    sweep = Sweep(models, substitutes, images, labels, seed, batch_size, progress)
+        told["step_size"] = f"eps/{1 / share:.4g}"
+    sweep = Sweep(models, substitutes, images, labels, seed, batch_size, directory, progress)
     return sweep.curves("eps", told, lambda source: Plan(radii, attacks))
 
 
@@ -118,6 +123,7 @@ def accuracy_against_kappa(
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
+    directory: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Curve]:
     """Black-box accuracy when the attack stops at each lead `kappa` on the substitute (Eq. 5).
@@ -149,7 +155,7 @@ def accuracy_against_kappa(
         return Plan(values, attacks, unit, from_clean=False)
 
     told = {**describe(attack), "kappa": "varies"}
-    sweep = Sweep(models, substitutes, images, labels, seed, batch_size, progress)
+    sweep = Sweep(models, substitutes, images, labels, seed, batch_size, directory, progress)
     return sweep.curves("kappa", told, plan, white_box=False)
 
 
@@ -180,12 +186,11 @@ def _rising(kind: str, values: Sequence[float]) -> tuple[Any, ...]:
     return tuple(sorted(set(values)))
 
 
-def _at_radius(attack: Attack, radius: float, share: float | None) -> Attack:
+def _at_radius(attack: Attack, radius: float, share: float | None, images: Tensor) -> Attack:
     threat = replace(attack.threat, eps=radius)
     if share is None or not isinstance(attack, PGD):
         return replace(attack, threat=threat)
-    low, high = threat.bounds
-    return replace(attack, threat=threat, step_size=share * min(radius, high - low))
+    return replace(attack, threat=threat, step_size=share * float(threat.reach(images)))
 
 
 def _has_codes(model: nn.Module) -> bool:

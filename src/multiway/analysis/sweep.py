@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -100,6 +101,7 @@ class Sweep:
     labels: Tensor
     seed: int
     batch_size: int
+    directory: Path | None
     progress: Callable[[int], None] | None
 
     def curves(
@@ -158,13 +160,15 @@ class Sweep:
             done = _Done(len(self.images), self.progress)
             found = evaluate(
                 source, self.images, self.labels, [attack],
-                batch_size=self.batch_size, seed=self.seed, progress=done.show,
+                batch_size=self.batch_size, seed=self.seed, directory=self.directory,
+                progress=done.show,
             )  # fmt: skip
             done.finish()
             return {name: (found.robust, found.clean)}
         moved = transfer(
             attack, source, targets, self.images, self.labels,
-            batch_size=self.batch_size, seed=self.seed, progress=self.progress,
+            batch_size=self.batch_size, seed=self.seed, directory=self.directory,
+            progress=self.progress,
         )  # fmt: skip
         accuracy = {**moved.accuracy, name: moved.crafted.accuracy}
         return {target: (accuracy[target], moved.clean[target]) for target in targets}

@@ -7,7 +7,18 @@ from typing import Annotated
 import typer
 
 from multiway import __version__
-from multiway.cli import correlate, data, demo, evaluate, train, transfer
+from multiway.cli import (
+    correlate,
+    corrupt,
+    curves,
+    data,
+    demo,
+    evaluate,
+    landscape,
+    saliency,
+    train,
+    transfer,
+)
 
 __all__ = ["app"]
 
@@ -48,5 +59,18 @@ app.command(
     "correlate", epilog="Example: multiway correlate runs/a-1ofk runs/a-ro --limit 1000 --out pics"
 )(correlate.correlate)
 app.command(
+    "corrupt", epilog="Example: multiway corrupt runs/a-1ofk runs/a-ro --limit 1000 --out pics"
+)(corrupt.corrupt)
+app.command(
     "evaluate", epilog="Example: multiway evaluate runs/a-ro --attack fgsm --eps 0.2 --limit 1000"
 )(evaluate.evaluate)
+app.command(
+    "saliency", epilog="Example: multiway saliency runs/a-1ofk runs/a-ro --samples 0,3,7 --out pics"
+)(saliency.saliency)
+app.command(
+    "landscape",
+    epilog="Example: multiway landscape runs/a-1ofk runs/a-ro --samples 0,1 --eps 0.3 --out pics",
+)(landscape.landscape)
+app.command(
+    "curves", epilog="Example: multiway curves runs/a-1ofk runs/a-ro --against eps --limit 200"
+)(curves.curves)

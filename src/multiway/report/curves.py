@@ -14,7 +14,7 @@ from multiway.analysis import Curve
 from multiway.errors import MultiwayError
 from multiway.report.style import COLOURS, MARKERS, figure_style
 
-__all__ = ["curve_rows", "draw_curves"]
+__all__ = ["curve_tables", "draw_curves"]
 
 WIDTH, HEIGHT = 4.2, 2.7  # of a panel, in inches
 
@@ -86,19 +86,24 @@ def _name_row(line: Sequence[Any], row: list[list[Curve]]) -> None:
     )  # fmt: skip
 
 
-def curve_rows(curves: Sequence[Curve]) -> tuple[list[str], list[list[str]]]:
-    """The columns and rows of a table of the same figures."""
-    first = curves[0]
-    points = list(dict.fromkeys(x for curve in curves for x in curve.x))
-    columns = ["target", "source", "objective"]
-    columns += [f"{first.against} {_number(x, first.against)}" for x in sorted(points)]
-    rows = []
-    for curve in curves:
-        measured = dict(zip(curve.x, curve.intervals, strict=True))
-        source = "itself (white-box)" if curve.white_box else curve.source
-        cells = [str(measured[x]) if x in measured else "-" for x in sorted(points)]
-        rows.append([curve.target, source, curve.objective, *cells])
-    return columns, rows
+def curve_tables(curves: Sequence[Curve]) -> list[tuple[str, list[str], list[list[str]]]]:
+    """The same figures as tables, one for each panel: a title, columns and rows."""
+    tables = []
+    for panel in (panel for row in _panels(curves) for panel in row if panel):
+        against = panel[0].against
+        points = sorted({x for curve in panel for x in curve.x})
+        measured = [dict(zip(curve.x, curve.intervals, strict=True)) for curve in panel]
+        rows = [
+            [_number(x, against), *(str(each[x]) if x in each else "-" for each in measured)]
+            for x in points
+        ]
+        columns = [_axis_name(panel[0]), *(curve.name for curve in panel)]
+        tables.append((f"attacker ascends: {panel[0].objective}", columns, rows))
+    return tables
+
+
+def _axis_name(curve: Curve) -> str:
+    return WORDS[curve.against][0] + (f" ({curve.unit})" if curve.unit else "")
 
 
 def _draw_panel(axes: Any, curves: Sequence[Curve], models: list[str]) -> None:
@@ -120,8 +125,7 @@ def _draw_panel(axes: Any, curves: Sequence[Curve], models: list[str]) -> None:
     axes.set_ylim(-3, 103)
     axes.grid(axis="y", color="0.9")
     _set_axis(axes, finite, edge if any(math.inf in curve.x for curve in curves) else None, against)
-    unit = f" ({curves[0].unit})" if curves[0].unit else ""
-    axes.set_xlabel(f"{WORDS[against][0]}{unit}")
+    axes.set_xlabel(_axis_name(curves[0]))
     axes.set_title(f"attacker ascends: {curves[0].objective}", fontsize=10)
 
 

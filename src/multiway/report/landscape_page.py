@@ -126,7 +126,10 @@ def _scene(words: str) -> dict[str, Any]:
         "yaxis": {"title": {"text": "e2 (random)"}},
         "zaxis": {"title": {"text": words}},
         "aspectmode": "cube",
-        "camera": {"eye": {"x": -1.2, "y": -1.4, "z": 0.75}},
+        "camera": {
+            "eye": {"x": -1.4, "y": -1.6, "z": 0.85},
+            "center": {"x": 0, "y": 0, "z": -0.12},
+        },
     }
 
 
