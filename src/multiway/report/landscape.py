@@ -18,7 +18,7 @@ from scipy.interpolate import RegularGridInterpolator
 from multiway.analysis import Landscape
 from multiway.report.style import BLUE, RED, figure_style
 
-__all__ = ["BALL", "UNFAIR", "arrange", "draw_landscape", "floor_of", "outlines"]
+__all__ = ["BALL", "UNFAIR", "arrange", "cells", "draw_landscape", "floor_of", "outlines"]
 
 UNFAIR = (
     "Not a fair comparison: a squared error is a square of the outputs and a logit is linear in "
@@ -99,7 +99,7 @@ def _note(landscapes: Sequence[Landscape], width: float) -> list[str]:
 
 def _draw_surface(axes: Any, landscape: Landscape) -> None:
     values, floor = landscape.values.numpy(), floor_of(landscape)
-    polygons, colours = _patches(landscape)
+    polygons, colours = cells(landscape)
     axes.add_collection3d(Poly3DCollection(polygons, facecolors=colours, lw=0.2, zorder=2))
     axes.set(xlim=(-landscape.eps, landscape.eps), ylim=(-landscape.eps, landscape.eps))
     for line in outlines(landscape):
@@ -123,7 +123,7 @@ def _draw_surface(axes: Any, landscape: Landscape) -> None:
     axes.set_title(f"{heading}\n{landscape.values_are}", fontsize=9, y=1.06, pad=0)
 
 
-def _patches(landscape: Landscape) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def cells(landscape: Landscape) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The cells of the surface as polygons [M, 3], and their colours, lit from the left.
 
     A cell in which the decision changes is cut in two along the line where it does.

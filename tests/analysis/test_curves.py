@@ -1,0 +1,348 @@
+"""Curves on networks whose accuracy under attack is known in closed form."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from multiway import EncodedClassifier, Encoding
+from multiway.analysis import (
+    Curve,
+    accuracy_against_eps,
+    accuracy_against_kappa,
+    accuracy_against_steps,
+)
+from multiway.analysis.curves import default_kappas
+from multiway.attacks import FGSM, PGD, transfer
+from multiway.errors import MultiwayError
+from multiway.threat import L2, Linf
+
+SHAPE = (1, 3, 4)
+
+
+class Plane(nn.Module):
+    """Two classes divided by a plane through the middle of the cube."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(seed)
+        self.weight = nn.Parameter(torch.randn(12, generator=generator, dtype=torch.float64))
+
+    def height(self, images: Tensor) -> Tensor:
+        return (images - 0.5).flatten(1) @ self.weight.detach()
+
+    def forward(self, images: Tensor) -> Tensor:
+        height = (images - 0.5).flatten(1) @ self.weight
+        return torch.stack([torch.zeros_like(height), height], dim=1)
+
+    def distances(self, images: Tensor) -> Tensor:
+        """How far every pixel must go to reach the plane, |w.x| / |w|_1."""
+        return self.height(images).abs() / self.weight.detach().abs().sum()
+
+
+def perceptron(seed: int) -> nn.Module:
+    torch.manual_seed(seed)
+    layers = [nn.Flatten(), nn.Linear(12, 24), nn.Tanh(), nn.Linear(24, 4)]
+    return nn.Sequential(*layers).double().requires_grad_(False)
+
+
+def samples(model: nn.Module, count: int = 24, width: float = 0.3) -> tuple[Tensor, Tensor]:
+    """Images around the middle, and what `model` takes them for."""
+    generator = torch.Generator().manual_seed(3)
+    unit = torch.rand(count, *SHAPE, generator=generator, dtype=torch.float64)
+    images = 0.5 + width * (unit - 0.5)
+    return images, model(images).argmax(dim=1)
+
+
+def shares(curve: Curve) -> list[float]:
+    return [interval.value for interval in curve.intervals]
+
+
+def test_against_eps_a_linear_model_falls_in_steps() -> None:
+    model = Plane(0)
+    images, labels = samples(model)
+    attack = PGD(Linf(0.1), steps=30)
+    radii = [0.004, 0.01, 0.02, 0.05, 0.2]
+    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, radii, share=0.1)
+    distances = model.distances(images)
+    # The numbers must tell radii apart, or any curve would do.
+    expected = [1.0, *(float((distances > eps).double().mean()) for eps in radii)]
+    assert len(set(expected)) >= 5
+    assert curve.x == (0, *radii)
+    assert shares(curve) == pytest.approx(expected)
+    assert curve.clean.value == 1.0
+    assert all(interval.n == 24 for interval in curve.intervals)
+    assert curve.white_box
+    assert curve.attack["threat"]["eps"] == "varies"
+    assert curve.attack["step_size"] == "eps/10"
+
+
+def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
+    class Far(Plane):
+        """The plane moved so that only some images have a corner beyond it."""
+
+        def forward(self, images: Tensor) -> Tensor:
+            scores = super().forward(images)
+            # A pixel that no gradient reaches decides how far away the plane is.
+            return scores + torch.stack([8 * images.detach()[:, 0, 0, 0], scores[:, 0]], dim=1)
+
+    model = Far(1)
+    model.weight.data[0] = 0.0
+    images, _ = samples(model, width=0.9)
+    labels = torch.zeros(len(images), dtype=torch.int64)
+    (curve,) = accuracy_against_eps(
+        {"m": model}, images, labels, PGD(Linf(0.1), steps=40, random_start=False), [math.inf]
+    )
+    # The farthest corner gives w.x = |w|_1 / 2.
+    reach = float(model.weight.detach().abs().sum()) / 2
+    standing = 8 * images[:, 0, 0, 0] >= reach
+    assert 0 < int(standing.sum()) < len(images)
+    assert shares(curve)[1] == pytest.approx(float(standing.double().mean()))
+
+
+def test_each_radius_has_its_share_as_a_step_or_the_attacks_own() -> None:
+    model = Plane(0)
+    images, labels = samples(model)
+    # One step from the image: the radius is reached only if the step is as long.
+    attack = PGD(Linf(0.1), steps=1, step_size=0.004, random_start=False)
+    radii = [0.004, 0.02, 0.05]
+    (with_share,) = accuracy_against_eps({"m": model}, images, labels, attack, radii, share=1.0)
+    (fixed,) = accuracy_against_eps({"m": model}, images, labels, attack, radii, share=None)
+    distances = model.distances(images)
+    expected = [float((distances > eps).double().mean()) for eps in radii]
+    assert shares(with_share)[1:] == pytest.approx(expected)
+    assert shares(fixed)[1:] == pytest.approx([expected[0]] * 3)
+    assert fixed.attack["step_size"] == 0.004
+    fgsm = FGSM(Linf(0.1), objective="margin")
+    (exact,) = accuracy_against_eps({"m": model}, images, labels, fgsm, radii)
+    assert shares(exact) == shares(with_share)
+
+
+def test_the_step_follows_the_whole_range_of_l2() -> None:
+    model = Plane(0)
+    images, labels = samples(model)
+    # One step of the whole diagonal reaches the bounds; a step of 1 would not in all cases.
+    attack = PGD(L2(1.0), steps=1, random_start=False)
+    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, [math.inf], share=1.0)
+    assert shares(curve) == [1.0, 0.0]
+
+
+def test_against_steps_from_the_image_is_a_closed_form() -> None:
+    model = Plane(2)
+    images, labels = samples(model)
+    attack = PGD(Linf(0.03), step_size=0.005, random_start=False)
+    steps = [1, 2, 4, 6, 20]
+    (curve,) = accuracy_against_steps({"m": model}, images, labels, attack, steps)
+    distances = model.distances(images)
+    gone = [min(0.005 * number, 0.03) for number in steps]
+    expected = [1.0, *(float((distances > way).double().mean()) for way in gone)]
+    assert len(set(expected)) >= 4
+    assert curve.x == (0, *steps)
+    assert shares(curve) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("objective", ["margin", "ce", "dlr"])
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_against_steps_equals_separate_runs(objective: str, restarts: int) -> None:
+    models = {"a": perceptron(0), "b": perceptron(1)}
+    images, labels = samples(models["a"], width=1.0)
+    attack = PGD(Linf(0.08), step_size=0.01, restarts=restarts, objective=objective)
+    steps = [1, 2, 3, 5, 8, 13]
+    curves = accuracy_against_steps(models, images, labels, attack, steps, seed=5)
+    found = {(curve.source, curve.target): shares(curve)[1:] for curve in curves}
+    (alone,) = accuracy_against_steps(
+        {"a": models["a"]}, images, labels, attack, steps, seed=5, substitutes={}
+    )
+    runs = [replace(attack, steps=number) for number in steps]
+    white = [run(models["a"], images, labels, seed=5).accuracy.value for run in runs]
+    moved = [
+        transfer(run, models["a"], {"b": models["b"]}, images, labels, seed=5).accuracy["b"].value
+        for run in runs
+    ]
+    assert white[0] > white[-1]
+    assert found["a", "a"] == shares(alone)[1:] == white
+    assert found["a", "b"] == moved
+    # PGD keeps the best it has seen, so more steps never give images back.
+    assert white == sorted(white, reverse=True)
+
+
+def test_against_steps_equals_a_loop_written_by_hand() -> None:
+    model = perceptron(3)
+    images, labels = samples(model, width=1.0)
+    attack = PGD(Linf(0.1), step_size=0.02, random_start=False)
+    (curve,) = accuracy_against_steps({"m": model}, images, labels, attack, [1, 2, 4, 7])
+    points, standing, expected = images.clone(), torch.ones(24, dtype=torch.bool), [1.0]
+    for _ in range(7):
+        points.requires_grad_()
+        scores = model(points)
+        true = scores.gather(1, labels[:, None]).squeeze(1)
+        wrong = scores.scatter(1, labels[:, None], -torch.inf).amax(dim=1)
+        (gradient,) = torch.autograd.grad((wrong - true).sum(), points)
+        points = (points.detach() + 0.02 * gradient.sign()).clamp(images - 0.1, images + 0.1)
+        points = points.clamp(0, 1)
+        standing &= model(points).argmax(dim=1) == labels
+        expected.append(float(standing.double().mean()))
+    assert shares(curve) == pytest.approx([expected[number] for number in (0, 1, 2, 4, 7)])
+
+
+class Bright(nn.Module):
+    """Class 1 where the first pixel is above one half by `shift` times the second."""
+
+    def __init__(self, shift: float) -> None:
+        super().__init__()
+        self.shift = nn.Parameter(torch.tensor(shift, dtype=torch.float64))
+
+    def forward(self, images: Tensor) -> Tensor:
+        first, second = images.flatten(1).unbind(dim=1)
+        # The second pixel only sets the threshold; the attack has no gradient to it.
+        height = 10 * (first - 0.5 - self.shift * second.detach())
+        return torch.stack([torch.zeros_like(height), height], dim=1)
+
+
+def test_against_kappa_a_linear_pair_breaks_when_the_lead_suffices() -> None:
+    images = (
+        torch.tensor([[0.4, 0.1], [0.4, 0.3], [0.4, 0.5], [0.4, 0.7]]).double().view(4, 1, 1, 2)
+    )
+    labels = torch.zeros(4, dtype=torch.int64)
+    attack = PGD(Linf(0.3), steps=40, step_size=0.01, random_start=False)
+    kappas = [0.0, 0.4, 0.8, 1.2, math.inf]
+    curves = accuracy_against_kappa(
+        {"target": Bright(0.2)}, images, labels, attack, kappas,
+        substitutes={"source": Bright(0.0)},
+    )  # fmt: skip
+    (curve,) = curves
+    # A lead of kappa is a first pixel of .5 + kappa / 10, within a step; the target's plane is at
+    # .5 + .2 times the second pixel: .52, .56, .60 and .64.
+    assert shares(curve) == [1.0, 0.75, 0.5, 0.25, 0.0]
+    assert curve.x == tuple(kappas)
+    assert (curve.source, curve.target, curve.unit) == ("source", "target", "logits")
+    assert curve.clean.value == 1.0
+    assert curve.name == "target, from source"
+
+
+def test_kappas_are_the_papers_where_its_codes_are() -> None:
+    def model(**options: float) -> EncodedClassifier:
+        encoding = Encoding.make("ro", classes=10, **options)  # type: ignore[arg-type]
+        network = nn.Sequential(nn.Flatten(), nn.Linear(12, encoding.codebook.length))
+        return EncodedClassifier(network, encoding)
+
+    paper = (10, 300, 1500, 3000, 6000, math.inf)
+    assert default_kappas(model()) == pytest.approx(paper)
+    # Half of beta is a quarter of the squared distance between codewords.
+    quarter = [kappa / 4 for kappa in paper]
+    assert default_kappas(model(length=2000, beta=500.0)) == pytest.approx(quarter)
+    assert default_kappas(perceptron(0)) == (1, 3, 10, 30, 100, math.inf)
+
+
+def test_kappa_is_measured_in_squared_error_on_codes() -> None:
+    encoding = Encoding.make("ro", classes=2, length=20)
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 20))
+    source = EncodedClassifier(network, encoding, gain=encoding.unit)
+    images, _ = samples(Plane(0), count=6)
+    images = images.float()
+    labels = source(images).argmax(dim=1)
+    attack = PGD(Linf(0.3), steps=5)
+    curves = accuracy_against_kappa({"s": source, "t": source}, images, labels, attack, [1.0])
+    assert {curve.unit for curve in curves} == {"mean squared error"}
+    assert [(curve.source, curve.target) for curve in curves] == [("t", "s"), ("s", "t")]
+
+
+def test_batches_change_nothing_and_progress_counts_images() -> None:
+    models = {"a": perceptron(0), "b": perceptron(1)}
+    images, labels = samples(models["a"], width=1.0)
+    attack = PGD(Linf(0.08), step_size=0.01)
+    counted: list[int] = []
+    whole = accuracy_against_steps(models, images, labels, attack, [2, 4], progress=counted.append)
+    parts = accuracy_against_steps(models, images, labels, attack, [2, 4], batch_size=5)
+    assert whole == parts
+    assert sum(counted) == 2 * 2 * 24
+    counted.clear()
+    accuracy_against_steps(
+        models, images, labels, attack, [2, 4], substitutes={}, progress=counted.append
+    )
+    # Models that nobody else is shown the images of, some of which need no attack.
+    assert sum(counted) == 2 * 2 * 24
+
+
+def test_finished_batches_are_kept(tmp_path: Path) -> None:
+    model = perceptron(0)
+    images, labels = samples(model, width=1.0)
+    attack = PGD(Linf(0.08), step_size=0.01)
+    arguments = ({"m": model}, images, labels, attack, [2, 4])
+    first = accuracy_against_steps(*arguments, directory=tmp_path)
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    assert len(files) == 2
+    assert accuracy_against_steps(*arguments, directory=tmp_path) == first
+    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")} == files
+
+
+def test_who_attacks_whom() -> None:
+    models = {"a": Plane(0), "b": Plane(1)}
+    images, labels = samples(models["a"], count=4)
+    attack = PGD(Linf(0.1), steps=1)
+
+    def pairs(**options: object) -> list[tuple[str, str]]:
+        curves = accuracy_against_eps(models, images, labels, attack, [0.1], **options)  # type: ignore[arg-type]
+        return [(curve.source, curve.target) for curve in curves]
+
+    assert pairs() == [("a", "a"), ("b", "a"), ("b", "b"), ("a", "b")]
+    assert pairs(substitutes={}) == [("a", "a"), ("b", "b")]
+    assert pairs(substitutes={"s": Plane(2)}) == [("a", "a"), ("s", "a"), ("b", "b"), ("s", "b")]
+    assert pairs(substitutes={"a": models["a"]}) == [("a", "a"), ("b", "b"), ("a", "b")]
+
+
+def test_as_json() -> None:
+    model = Plane(0)
+    images, labels = samples(model, count=4)
+    attack = PGD(Linf(0.1), steps=2)
+    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, [math.inf, 0.1], seed=9)
+    read = json.loads(json.dumps(curve.as_dict(), allow_nan=False))
+    assert read["x"] == [0, 0.1, "inf"]
+    assert [one["n"] for one in read["accuracy"]] == [4, 4, 4]
+    assert (read["name"], read["objective"], read["seed"]) == ("m, white-box", "margin", 9)
+    assert read["attack"]["type"] == "PGD"
+
+
+STEPS, EPS, KAPPA = accuracy_against_steps, accuracy_against_eps, accuracy_against_kappa
+
+
+@pytest.mark.parametrize(
+    ("measure", "values", "change", "message"),
+    [
+        (STEPS, [0], {}, "1 or more .0 steps is the clean accuracy, which is always there., not 0"),
+        (STEPS, [2.5], {}, "whole numbers, 1 or more"),
+        (STEPS, [], {}, "a curve needs points"),
+        (EPS, [0.0], {}, "numbers above 0"),
+        (EPS, [-0.1], {}, "numbers above 0"),
+        (EPS, [math.nan], {}, "numbers above 0"),
+        (EPS, [8.0], {}, "surely 8/255 was meant"),
+        (KAPPA, [-1.0], {"substitutes": {"s": Plane(1)}}, "numbers, 0 or more"),
+        (KAPPA, [1.0], {}, "1 model was given; add a second one or a substitute"),
+        (KAPPA, [1.0], {"objective": "ce"}, "an attack on 'ce' has none"),
+        (STEPS, [1], {"objective": "own"}, "EncodedClassifier's training loss"),
+        (STEPS, [1], {"models": {}}, "no model to attack"),
+        (STEPS, [1], {"substitutes": {"m": Plane(1)}}, "both called m"),
+        (STEPS, [1], {"labels": torch.tensor([0])}, "4 images and 1 labels"),
+    ],
+)
+def test_mistakes(
+    measure: Callable[..., list[Curve]],
+    values: list[float],
+    change: dict[str, object],
+    message: str,
+) -> None:
+    model = Plane(0)
+    images, labels = samples(model, count=4)
+    given = {"models": {"m": model}, "images": images, "labels": labels, **change}
+    attack = PGD(Linf(0.1), steps=1, objective=str(given.pop("objective", "margin")))
+    first = [given.pop(name) for name in ("models", "images", "labels")]
+    with pytest.raises(MultiwayError, match=message):
+        measure(*first, attack, values, **given)
