@@ -9,7 +9,9 @@ import torch
 from corruption_images import digits, distance, photographs
 from torch import Tensor
 
+from multiway.data import load
 from multiway.data.corruptions import KINDS, SEVERITIES, corrupt
+from multiway.errors import MultiwayError
 
 N = 60
 
@@ -31,6 +33,17 @@ def test_distortion_rises_with_severity(kind: str, images: Tensor) -> None:
     found = distances(images, kind)
     assert found[0] > 0.001
     assert rising(found)
+
+
+@pytest.mark.real_data
+def test_distortion_rises_with_severity_on_real_photographs() -> None:
+    try:
+        images = load("cifar10", "test").limit(N).images
+    except MultiwayError as error:
+        pytest.skip(str(error))
+    for kind in KINDS:
+        if kind not in EXCEPTIONS:
+            assert rising(distances(images, kind)), kind
 
 
 @pytest.mark.parametrize("images", [digits(N), photographs(N)], ids=["digits", "photographs"])

@@ -113,7 +113,7 @@ def corrupt(
     if json:
         print_json(result)
     else:
-        _show(table)
+        _show(table, subjects)
 
 
 def parse_kinds(text: str | None) -> tuple[str, ...]:
@@ -196,9 +196,11 @@ def _write(
     say(f"written: {', '.join(str(file) for file in files)}")
 
 
-def _show(table: CorruptionTable) -> None:
+def _show(table: CorruptionTable, subjects: list[Subject]) -> None:
     from multiway.report.corruption import corruption_rows, corruption_title
 
-    print_table(corruption_title(table), *corruption_rows(table))
+    seeds = sorted({subject.seed for subject in subjects if subject.seed is not None})
+    known = ", ".join(str(seed) for seed in seeds) or "unknown"
+    print_table(f"{corruption_title(table)}; training seeds {known}", *corruption_rows(table))
     for note in table.notes:
         say(f"note: {note}")

@@ -35,8 +35,9 @@ GAP = 2
 def corruption_title(table: CorruptionTable) -> str:
     """What was measured, in a line: the source, the images, the severities, n and the seed."""
     levels = ", ".join(str(level) for level in table.severities)
+    levels = f"severity {levels}" if len(table.severities) == 1 else f"severities {levels}"
     seed = "" if table.seed is None else f", seed {table.seed}"
-    return f"{table.source}: {table.data}, severities {levels}, n={table.n}{seed}, 95 % intervals"
+    return f"{table.source}: {table.data}, {levels}, n={table.n}{seed}, 95 % intervals"
 
 
 def corruption_rows(table: CorruptionTable) -> tuple[list[str], list[list[str]]]:
@@ -69,7 +70,7 @@ def draw_corruption(table: CorruptionTable) -> Figure:
         axes.set(ylabel="accuracy (%)", ylim=TO_THE_TOP, xlim=(-0.7, places[-1] + 0.7))
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
-        _head(axes, table, "means over severities, * in the paper's table")
+        _head(axes, table, "* in the paper's table")
     return figure
 
 
