@@ -167,7 +167,7 @@ def test_the_loop_minimises_eq_4_or_trades(
             )
         loss = loss / (model.encoding.unit**2 if encoding == "ro" else 1)
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     result = train(job, open_run(tmp_path / "run", job.config, resume=False))
     for ours, theirs in zip(result.parameters(), model.parameters(), strict=True):

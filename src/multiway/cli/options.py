@@ -29,6 +29,7 @@ __all__ = [
     "Seed",
     "TrustedBackbone",
     "Weights",
+    "Workers",
     "choose_device",
     "each_subject",
     "parse_number",
@@ -128,5 +129,8 @@ TrustedBackbone = Annotated[
 Weights = Annotated[
     list[Path] | None,
     typer.Option("--weights", help="A safetensors file for each --network."),
+]
+Workers = Annotated[
+    int, typer.Option("--workers", help="Processes on this machine that share the work.", min=1)
 ]
 Seed = Annotated[int, typer.Option("--seed", help="Of weights, order and attacks.", min=0)]

@@ -9,7 +9,18 @@ import typer
 
 from multiway.cli.attacking import usual_eps
 from multiway.cli.console import TrainingProgress, print_json, say
-from multiway.cli.options import DataDir, Device, ImageSize, Json, Number, Seed, choose_device
+from multiway.cli.options import (
+    DataDir,
+    Device,
+    ImageSize,
+    Json,
+    Number,
+    Seed,
+    Workers,
+    choose_device,
+)
+from multiway.cli.workers import run_workers
+from multiway.errors import choose
 
 if TYPE_CHECKING:
     from multiway.training import Recipe
@@ -93,6 +104,10 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write curves for TensorBoard.")
     ] = False,
+    workers: Workers = 1,
+    precision: Annotated[
+        str, typer.Option("--precision", help="32-true, bf16-mixed or 16-mixed (GPUs).")
+    ] = "32-true",
     seed: Seed = 0,
     data_dir: DataDir = None,
     image_size: ImageSize = None,
@@ -104,6 +119,9 @@ def train(
     from multiway.data import load
     from multiway.training.tensorboard import TensorBoard
 
+    if (status := run_workers(workers)) is not None:
+        raise typer.Exit(status)
+    choose("precision", precision, training.PRECISIONS)
     place = choose_device(device)
     images = load(data, "train", data_dir, image_size)
     test = load(data, "test", data_dir, image_size)
@@ -133,8 +151,11 @@ def train(
         code_seed=code_seed,
         validation=validation,
     )
-    run = training.open_run(out, job.config, resume)
-    if run.finished:
+    team = training.Team(training.launched_size(), place, precision)
+    # The first makes the folder; the others find it.
+    run = training.open_run(out, job.config, resume) if team.first else training.Run(out)
+    finished = bool(team.sum(float(team.first and run.finished))[0])
+    if finished:
         say(f"{out} is finished already")
     else:
         progress = TrainingProgress(f"{backbone} {encoding}")
@@ -142,7 +163,11 @@ def train(
         if tensorboard:
             observer = TensorBoard(progress, out / "tensorboard")
         with progress.shown():
-            training.train(job, run, device=place, save_every=save_every, observer=observer)
+            training.train(
+                job, run, device=place, save_every=save_every, observer=observer, team=team
+            )
+    if not team.first:
+        return
     model, _ = training.load_run(out, backbone if ":" in backbone else None)
     clean = training.accuracy(model.to(place), test, place)
     result = {"run": str(out), "clean": clean.as_dict(), "seed": seed, "weights": "last"}

@@ -11,16 +11,20 @@ from multiway.training.prepare import (
 )
 from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names
 from multiway.training.run import Run, open_run
+from multiway.training.team import PRECISIONS, Team, launched_size
 
 __all__ = [
+    "PRECISIONS",
     "Job",
     "Observer",
     "Recipe",
     "Run",
     "Schedule",
     "Silent",
+    "Team",
     "accuracy",
     "default_recipe",
+    "launched_size",
     "load_recipe",
     "load_run",
     "load_trained_on",

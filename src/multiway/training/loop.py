@@ -7,7 +7,7 @@ import time
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from multiway.classifier import EncodedClassifier
 from multiway.data import flip, pad_crop, to_float
@@ -16,10 +16,12 @@ from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.accuracy import accuracy
 from multiway.training.adversary import InnerAttack
+from multiway.training.outer import OuterLoss
 from multiway.training.prepare import Job
 from multiway.training.recipe import Recipe
 from multiway.training.run import Run, fingerprint
 from multiway.training.state import Progress, load_state, save_state
+from multiway.training.team import Team, WorkerLost
 from multiway.training.watch import Watch, robust_accuracy, watched_images
 from multiway.weights import load_tensors, read_tensors, save_weights
 
@@ -56,6 +58,7 @@ def train(
     device: torch.device | str = "cpu",
     save_every: float = 60.0,
     observer: Observer | None = None,
+    team: Team | None = None,
 ) -> EncodedClassifier:
     """Train the job's model in place, from the run's state if it has one.
 
@@ -67,19 +70,30 @@ def train(
         run: where the state is saved, every `save_every` seconds and after each epoch, and where
             the weights of the last step are written. With a validation split, the weights that
             were best on it are written beside them.
+        team: processes that share every batch; the batch size is that of all of them together.
+            The first one writes and is observed.
 
     Raises:
-        MultiwayError: the loss diverged, or the disk is full; the last good state is kept.
+        MultiwayError: the loss diverged, the disk is full, or a worker is gone; the last good
+            state is kept.
     """
     with isolated():
-        _Training(job, run, device, observer or Silent()).go(save_every)
+        _Training(job, run, device, observer or Silent(), team or Team()).go(save_every)
     return job.model
 
 
 class _Training:
     """One training under way."""
 
-    def __init__(self, job: Job, run: Run, device: torch.device | str, observer: Observer) -> None:
+    def __init__(
+        self, job: Job, run: Run, device: torch.device | str, observer: Observer, team: Team
+    ) -> None:
+        if team.size > job.recipe.batch_size:
+            raise MultiwayError(
+                f"{team.size} workers cannot share a batch of {job.recipe.batch_size}; give fewer "
+                "--workers or a larger --batch-size"
+            )
+        self.team, device = team, team.device if team.size > 1 else device
         self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
         self.validation, self.run = job.validation, run
         self.device, self.observer = device, observer
@@ -88,22 +102,37 @@ class _Training:
         self.per_epoch = self.recipe.steps_per_epoch(len(job.train))
         # The whole set lies on the device as bytes; a batch at a time becomes float there.
         self.images, self.labels = job.train.images.to(device), job.train.labels.to(device)
-        self.divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
-        self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / self.divisor
+        divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
+        self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / divisor
         self.progress = Progress(fingerprint=fingerprint(job.config))
         self.adversary = self.recipe.adversary
         self.inner: InnerAttack | None = None
         if self.adversary is not None:
             self.inner = InnerAttack(self.model, self.adversary)
             self.watched = watched_images(job.train, self.seed, device)
+        codes = team.setup(_Codes(self.model), self.optimizer)
+        self.outer = OuterLoss(self.model, codes, self.inner, divisor)
 
     def go(self, save_every: float) -> None:
         """Train to the last step."""
+        try:
+            self._go(save_every)
+        except WorkerLost as error:
+            # The step in hand was not taken, so what is here is whole.
+            self._save()
+            raise MultiwayError(
+                f"{error} at step {self.progress.step + 1} of {self.total}; the state is kept in "
+                f"{self.run.state}: go on with --resume"
+            ) from error
+
+    def _go(self, save_every: float) -> None:
         if self.run.state.exists():
             self.progress = load_state(
                 self.run.state, self.model, self.optimizer, self.progress.fingerprint
             )
-        self.run.forget_metrics_after(self.progress.step)
+        self.team.wait()  # all have read the state before it is written anew
+        if self.team.first:
+            self.run.forget_metrics_after(self.progress.step)
         self._save()
         self.model.train()
         progress = self.progress
@@ -123,9 +152,11 @@ class _Training:
             if progress.step % self.per_epoch == 0 or now - saved > save_every:
                 self._save()
                 saved = now
-            if now - shown > 0.2 or progress.step == self.total:
+            if self.team.first and (now - shown > 0.2 or progress.step == self.total):
                 self.observer.step(progress.step, self.total, *self._means())
                 shown = now
+        if not self.team.first:
+            return
         if progress.ended and self.run.good.exists():
             load_tensors(self.model, read_tensors(self.run.good), self.run.good)
         save_weights(self.model, self.run.weights)
@@ -138,15 +169,27 @@ class _Training:
         return torch.randperm(len(self.labels), generator=draw).to(self.device)
 
     def _step(self, chosen: Tensor) -> None:
-        progress = self.progress
-        seeded(self.seed, "step", progress.step)
+        progress, team = self.progress, self.team
+        # Dropout: every worker has a stream of its own, and the first the one of a run alone.
+        seeded(self.seed, "step", progress.step, *([team.rank] if team.rank else []))
         images = self.images[chosen]
         if self.recipe.augment == "pad-crop-flip":
             draw = generator(self.seed, "augment", progress.step)
             images = flip(pad_crop(images, 4, draw), draw)
-        labels = self.labels[chosen]
-        loss, codes = self._loss(to_float(images), labels)
-        value = float(loss.detach())
+        # All draws are the whole batch's, so that sharing it changes nothing.
+        start = self._noise(len(chosen))
+        mine = team.shard(torch.arange(len(chosen), device=images.device))
+        share = len(mine) / len(chosen)
+        if not len(mine):
+            mine = mine.new_zeros(1)  # an epoch's last batch may be too small for all: of no weight
+        images, labels = images[mine], self.labels[chosen[mine]]
+        start = None if start is None else start[mine.cpu()].to(images.device)
+        allowed = self.adversary.share_at(progress.step, self.total) if self.adversary else 1.0
+        loss, codes = self.outer(to_float(images), labels, start, allowed)
+        right = int((self.model.encoding.decode(codes.detach()) == labels).sum())
+        part = share * len(chosen)
+        total, correct = team.sum(float(loss.detach()) * part, right if part else 0)
+        value = total / len(chosen)
         if not value <= self.limit:  # written so that NaN fails too
             raise MultiwayError(
                 f"the loss is {value:.4g} at step {progress.step + 1} of {self.total}: training "
@@ -154,39 +197,22 @@ class _Training:
                 f"state is kept in {self.run.state})"
             )
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        # The team averages gradients, whatever the size of each share.
+        team.backward(loss if team.size == 1 else share * team.size * loss)
         for group in self.optimizer.param_groups:
             group["lr"] = self._lr()
         self.optimizer.step()
         progress.step += 1
-        progress.loss_sum += value * len(chosen)
-        progress.correct += int((self.model.encoding.decode(codes.detach()) == labels).sum())
+        progress.loss_sum += total
+        progress.correct += int(correct)
         progress.seen += len(chosen)
 
-    def _loss(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss of a batch, and the codes whose accuracy is shown: those it is attacked on."""
-        model, adversary = self.model, self.adversary
-        if self.inner is None or adversary is None:
-            codes = model.codes(images)
-            return model.loss(codes, labels) / self.divisor, codes
-        start = None
-        if adversary.noise:
-            draw = generator(self.seed, "start", self.progress.step)
-            start = (2 * torch.rand(images.shape, generator=draw) - 1).to(self.device)
-        share = adversary.share_at(self.progress.step, self.total)
-        attacked = self.inner(images, labels, start, share)
-        if adversary.outer == "trades":
-            clean, codes = model.codes(torch.cat([images, attacked])).chunk(2)
-            away = model.encoding.distance(codes, clean).mean()
-            loss = model.loss(clean, labels) + adversary.trades_weight * away
-        elif adversary.clean_weight:
-            codes, clean = model.codes(torch.cat([attacked, images])).chunk(2)
-            loss = model.loss(codes, labels) + adversary.clean_weight * model.loss(clean, labels)
-            loss = loss / (1 + adversary.clean_weight)
-        else:
-            codes = model.codes(attacked)
-            loss = model.loss(codes, labels)
-        return loss / self.divisor, codes
+    def _noise(self, n: int) -> Tensor | None:
+        """Where the adversary starts in a batch of n images: uniform in [-1, 1], [n, C, H, W]."""
+        if self.adversary is None or not self.adversary.noise:
+            return None
+        draw = generator(self.seed, "start", self.progress.step)
+        return 2 * torch.rand((n, *self.images.shape[1:]), generator=draw) - 1
 
     def _lr(self) -> float:
         return self.recipe.lr * self.recipe.schedule.factor_at(self.progress.step, self.total)
@@ -199,6 +225,12 @@ class _Training:
         )
 
     def _end_epoch(self) -> None:
+        if self.team.first:
+            self._measure()
+        self.progress.ended = bool(self.team.sum(float(self.progress.ended))[0])
+
+    def _measure(self) -> None:
+        """The epoch's line in metrics.jsonl."""
         loss, correct = self._means()
         metrics: dict[str, Any] = {
             "step": self.progress.step,
@@ -239,7 +271,19 @@ class _Training:
             save_weights(self.model, self.run.good)
 
     def _save(self) -> None:
-        save_state(self.run.state, self.model, self.optimizer, self.progress)
+        if self.team.first:
+            save_state(self.run.state, self.model, self.optimizer, self.progress)
+
+
+class _Codes(nn.Module):
+    """A classifier whose forward pass gives codes: what a team wraps."""
+
+    def __init__(self, model: EncodedClassifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model.codes(images)
 
 
 def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimizer:

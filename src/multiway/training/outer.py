@@ -1,0 +1,67 @@
+"""What a training minimises: the loss of clean images, Eq. 4 of the paper, or TRADES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch import Tensor, cat
+
+from multiway.classifier import EncodedClassifier
+from multiway.training.adversary import InnerAttack
+
+__all__ = ["OuterLoss"]
+
+
+class OuterLoss:
+    """The loss of a batch, before the weights move.
+
+    | adversary | minimised |
+    |---|---|
+    | none | Loss(x) |
+    | `eq4` | (Loss(x') + lambda Loss(x)) / (1 + lambda), with x' from the inner attack |
+    | `trades` | Loss(x) + weight * distance(f(x'), f(x)), see `Encoding.distance` |
+
+    Args:
+        model: whose encoding's loss it is.
+        codes: images [N, C, H, W] to codes [N, L]; `model.codes`, or what a team makes of it. It
+            is called once a batch, with clean and attacked images together.
+        inner: who attacks; None for nobody.
+        divisor: of every loss, see `Recipe.scale`.
+    """
+
+    def __init__(
+        self,
+        model: EncodedClassifier,
+        codes: Callable[[Tensor], Tensor],
+        inner: InnerAttack | None,
+        divisor: float,
+    ) -> None:
+        self.model, self.codes, self.inner, self.divisor = model, codes, inner, divisor
+
+    def __call__(
+        self, images: Tensor, labels: Tensor, start: Tensor | None, share: float
+    ) -> tuple[Tensor, Tensor]:
+        """The mean loss, and the codes [N, L] of the images that it is about: the attacked ones.
+
+        Args:
+            start: noise, see `InnerAttack`.
+            share: of the full eps.
+        """
+        model = self.model
+        if self.inner is None:
+            codes = self.codes(images)
+            return model.loss(codes, labels) / self.divisor, codes
+        adversary = self.inner.adversary
+        attacked = self.inner(images, labels, start, share)
+        if adversary.outer == "trades":
+            codes, clean = self.codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
+            away = model.encoding.distance(codes, clean).mean()
+            loss = model.loss(clean, labels) + adversary.trades_weight * away
+        elif adversary.clean_weight:
+            codes, clean = self.codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
+            loss = model.loss(codes, labels) + adversary.clean_weight * model.loss(clean, labels)
+            loss = loss / (1 + adversary.clean_weight)
+        else:
+            codes = self.codes(attacked)
+            loss = model.loss(codes, labels)
+        return loss / self.divisor, codes

@@ -1,0 +1,140 @@
+"""Processes that work together: on the cores of one machine, or on many hosts."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from multiway.errors import MultiwayError
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+__all__ = ["PRECISIONS", "Team", "WorkerLost", "launched_size"]
+
+PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+
+
+class WorkerLost(MultiwayError):
+    """A process of the team is gone, and the work cannot go on without it."""
+
+
+def launched_size() -> int:
+    """How many processes torchrun, Slurm or `multiway --workers` has started; 1 for none.
+
+    A Slurm job is only a team when several tasks run the command (`srun`).
+    """
+    for name in ("WORLD_SIZE", "SLURM_NTASKS"):
+        if name == "SLURM_NTASKS" and "SLURM_PROCID" not in os.environ:
+            continue
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 1
+
+
+class Team:
+    """The processes of one job; each has its share of every batch, and all have the same weights.
+
+    A team of one does nothing and costs nothing. A larger one is made with lightning-fabric:
+    gradients are averaged by DistributedDataParallel (gloo on CPUs, NCCL on GPUs).
+
+    Args:
+        size: processes, as `launched_size` tells.
+        device: where this process computes.
+        precision: of the forward and backward passes, see `PRECISIONS`.
+    """
+
+    def __init__(
+        self, size: int = 1, device: torch.device | str = "cpu", precision: str = "32-true"
+    ) -> None:
+        self.size, self.rank, self.device = size, 0, torch.device(device)
+        self._fabric: Fabric | None = None
+        if size > 1 or precision != "32-true":
+            self._fabric = _fabric(size, self.device, precision)
+            self._fabric.launch()
+            self.rank, self.device = self._fabric.global_rank, self._fabric.device
+
+    @property
+    def first(self) -> bool:
+        """Whether this process speaks and writes for all."""
+        return self.rank == 0
+
+    def shard(self, items: Tensor) -> Tensor:
+        """This process's part of what the whole team has: every `size`-th item, [about N/size]."""
+        return items if self.size == 1 else items[self.rank :: self.size]
+
+    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+        """`module` as it is to be called in training, with gradients averaged over the team."""
+        if self._fabric is None:
+            return module
+        wrapped, _ = self._fabric.setup(module, optimizer)
+        return wrapped
+
+    def backward(self, loss: Tensor) -> None:
+        """Gradients of `loss`, averaged over the team."""
+        try:
+            if self._fabric is None:
+                loss.backward()  # type: ignore[no-untyped-call]
+            else:
+                self._fabric.backward(loss)
+        except RuntimeError as error:
+            self._explain(error)
+
+    def sum(self, *values: float) -> list[float]:
+        """Each of `values`, summed over the team."""
+        if self.size == 1:
+            return list(values)
+        total = torch.tensor(values, dtype=torch.float64, device=self.device)
+        try:
+            torch.distributed.all_reduce(total)
+        except RuntimeError as error:
+            self._explain(error)
+        return [float(value) for value in total]
+
+    def gather(self, value: Any) -> list[Any]:
+        """What each process has, in the order of their ranks; for those who are not first, too."""
+        if self.size == 1:
+            return [value]
+        values: list[Any] = [None] * self.size
+        try:
+            torch.distributed.all_gather_object(values, value)
+        except RuntimeError as error:
+            self._explain(error)
+        return values
+
+    def wait(self) -> None:
+        """Until all have come here."""
+        self.sum(0.0)
+
+    def _explain(self, error: RuntimeError) -> None:
+        """What breaks off a collective operation is nearly always the loss of a partner."""
+        text = str(error)
+        if self.size > 1 and any(sign in text for sign in ("losed", "reset", "imed out", "NCCL")):
+            reason = text.splitlines()[0]
+            raise WorkerLost(f"one of the {self.size} workers is gone ({reason})") from error
+        raise error
+
+
+def _fabric(size: int, device: torch.device, precision: str) -> Fabric:
+    try:
+        from lightning_fabric import Fabric
+        from lightning_fabric.strategies import DDPStrategy
+    except ImportError:
+        raise MultiwayError(
+            "more than one worker, or a precision other than 32-true, needs lightning-fabric: "
+            "pip install 'multiway[distributed]'"
+        ) from None
+    # What it says of its processes is no news to the user.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("SLURM_NTASKS_PER_NODE", size)))
+    return Fabric(
+        accelerator="cuda" if device.type == "cuda" else "cpu",
+        devices=local,
+        num_nodes=max(1, size // local),
+        strategy=DDPStrategy() if size > 1 else "auto",
+        precision=precision,  # type: ignore[arg-type]
+    )
