@@ -1,0 +1,115 @@
+"""`multiway curves` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from picturing import FIRST, networks, write_folder
+
+from conftest import Command
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Path:
+    write_folder(tmp_path)
+    return tmp_path
+
+
+def values(curve: dict[str, Any]) -> list[float]:
+    return [one["value"] for one in curve["accuracy"]]
+
+
+def test_accuracy_against_eps_of_a_linear_network(multiway: Command, folder: Path) -> None:
+    given = (*networks("half"), "--against", "eps", "--at", "0.05,0.1,0.2,0.3,inf")
+    done = multiway("curves", *given, "--steps", "90", "--out", "out", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [curve["objective"] for curve in result["curves"]] == ["ce", "margin"]
+    distances = [abs(pixel / 255 - 0.5) for pixel in FIRST]
+    expected = [sum(d > eps for d in distances) / 10 for eps in (0, 0.05, 0.1, 0.2, 0.3)]
+    assert expected == [1.0, 0.8, 0.6, 0.4, 0.2]
+    for curve in result["curves"]:
+        assert curve["x"] == [0, 0.05, 0.1, 0.2, 0.3, "inf"]
+        assert values(curve) == [*expected, 0.0]
+        assert curve["attack"]["steps"] == 90
+        assert all(one["low"] <= one["value"] <= one["high"] for one in curve["accuracy"])
+    assert "accuracy against eps" in done.stderr or done.stderr.startswith("written")
+    assert sorted(path.name for path in (folder / "out").iterdir()) == [
+        "batches", "curves-eps.json", "curves-eps.png", "curves-eps.svg",
+    ]  # fmt: skip
+
+
+def test_each_model_attacks_the_others(in_process: Command) -> None:
+    given = (*networks("half", "more"), "--at", "1,4", "--eps", "0.1", "--objective", "margin")
+    done = in_process("curves", *given, "--json")
+    assert done.returncode == 0, done.stderr
+    curves = json.loads(done.stdout)["curves"]
+    pairs = [(curve["source"], curve["target"]) for curve in curves]
+    assert pairs == [("half", "half"), ("more", "half"), ("more", "more"), ("half", "more")]
+    assert all(curve["attack"]["step_size"] == pytest.approx(0.1 / 30) for curve in curves)
+    alone = in_process("curves", *given, "--white-box", "--json")
+    white = json.loads(alone.stdout)["curves"]
+    assert [values(one) for one in white] == [values(curves[0]), values(curves[2])]
+    table = in_process("curves", *given, "--white-box")
+    shown = " ".join(table.stdout.split())
+    assert "attacker ascends: margin" in shown
+    assert "(n=10)" in shown
+    assert "attack seed 0" in shown
+
+
+def test_kappa_from_a_substitute_that_was_trained_here(in_process: Command, tiny_npz: Path) -> None:
+    for name in ("one", "two"):
+        options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "ro")
+        seed = ("--seed", "1" if name == "two" else "0")
+        done = in_process(
+            "train", *options, "--recipe", "wong-mnist", "--epochs", "1", *seed, "--out", name
+        )
+        assert done.returncode == 0, done.stderr
+    given = ("--against", "kappa", "--eps", "0.1", "--steps", "3", "--limit", "9")
+    done = in_process("curves", "one", "--substitute", "two", *given, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    (curve,) = result["curves"]
+    assert (curve["source"], curve["target"]) == ("two", "one")
+    assert curve["unit"] == "mean squared error"
+    assert curve["x"] == pytest.approx([10, 300, 1500, 3000, 6000, "inf"])
+    assert [one["n"] for one in curve["accuracy"]] == [9] * 6
+    assert [model["trained_with_seed"] for model in result["models"]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--at", "0,5"), "steps are whole numbers, 1 or more"),
+        (("--at", "2.5"), "whole numbers"),
+        (("--at", "few"), "'few' is not a number"),
+        (("--steps", "5"), "with --against steps the steps are the axis: write --at 5"),
+        (("--against", "eps", "--eps", "0.2"), "the radius is the axis: write --at 0.2"),
+        (("--against", "eps", "--at", "-0.1"), "above 0"),
+        (("--against", "eps", "--at", "8"), "surely 8/255 was meant"),
+        (("--against", "eps"), "--at is needed: the paper has no linf radius"),
+        (("--against", "epsilon"), "unknown axis 'epsilon'"),
+        (("--eps", "0"), "above 0, not 0"),
+        (("--eps", "0.1", "--step-size", "0"), "step_size"),
+        (("--norm", "l1"), "unknown norm 'l1'"),
+        ((), "needs --eps"),
+        (("--against", "kappa", "--eps", "0.1"), "add a second one or a substitute"),
+        (("--against", "kappa", "--objective", "own"), "--objective own has none"),
+        (("--against", "kappa", "--white-box"), "contradict each other"),
+        (("--white-box", "--substitute", "run"), "contradict each other"),
+    ],
+)
+def test_mistakes_are_one_line(
+    arguments: tuple[str, ...], message: str, in_process: Command
+) -> None:
+    # The steps' own values must not hide what else is wrong.
+    fixed = ("--eps", "0.1") if arguments[:1] == ("--at",) or arguments[:1] == ("--steps",) else ()
+    done = in_process("curves", *networks("half"), *fixed, *arguments)
+    assert done.returncode == 2, done.stdout
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
