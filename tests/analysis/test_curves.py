@@ -127,10 +127,13 @@ def test_each_radius_has_its_share_as_a_step_or_the_attacks_own() -> None:
 
 def test_the_step_follows_the_whole_range_of_l2() -> None:
     model = Plane(0)
-    images, labels = samples(model)
-    # One step of the whole diagonal reaches the bounds; a step of 1 would not in all cases.
+    weight = model.weight.detach()
+    corner = (weight > 0).double().view(1, *SHAPE)
+    labels = torch.tensor([1])
+    # The plane is more than 1 away in L2, and less than the diagonal of the cube.
+    assert 1 < float(model.height(corner) / weight.norm()) < math.sqrt(12)
     attack = PGD(L2(1.0), steps=1, random_start=False)
-    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, [math.inf], share=1.0)
+    (curve,) = accuracy_against_eps({"m": model}, corner, labels, attack, [math.inf], share=1.0)
     assert shares(curve) == [1.0, 0.0]
 
 

@@ -170,8 +170,7 @@ class Sweep:
             batch_size=self.batch_size, seed=self.seed, directory=self.directory,
             progress=self.progress,
         )  # fmt: skip
-        accuracy = {**moved.accuracy, name: moved.crafted.accuracy}
-        return {target: (accuracy[target], moved.clean[target]) for target in targets}
+        return {target: (moved.accuracy[target], moved.clean[target]) for target in targets}
 
 
 class _Done:
