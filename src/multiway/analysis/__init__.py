@@ -19,6 +19,7 @@ from multiway.analysis.curves import (
     accuracy_against_kappa,
     accuracy_against_steps,
 )
+from multiway.analysis.diagnosis import BUDGETS, Budget, Diagnosis, diagnose
 from multiway.analysis.directions import (
     distance_to_boundary,
     harmful_directions,
@@ -29,11 +30,14 @@ from multiway.analysis.saliency import saliency
 from multiway.analysis.transfer import TransferCell, TransferMatrix, transfer_matrix
 
 __all__ = [
+    "BUDGETS",
+    "Budget",
     "Correlation",
     "CorruptionExamples",
     "CorruptionRow",
     "CorruptionTable",
     "Curve",
+    "Diagnosis",
     "Landscape",
     "TransferCell",
     "TransferMatrix",
@@ -44,6 +48,7 @@ __all__ = [
     "corruption_accuracy",
     "corruption_examples",
     "default_objectives",
+    "diagnose",
     "distance_to_boundary",
     "gradient_signs",
     "harmful_directions",
