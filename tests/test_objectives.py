@@ -209,3 +209,18 @@ def test_a_model_that_cannot_be_folded_has_the_same_margin() -> None:
 def test_what_cannot_be_bound(objective: str, kappa: float | None, says: str) -> None:
     with pytest.raises(MultiwayError, match=says):
         bind(nn.Linear(2, 2), objective, kappa)
+
+
+class Spiked(nn.Module):
+    """Scores (0, x1 + sqrt(x2) - sqrt(x3)): at zero one slope is finite and two are not."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        height = images[:, 0] + images[:, 1].sqrt() - images[:, 2].sqrt()
+        return torch.stack([torch.zeros_like(height), height], dim=1)
+
+
+def test_slopes_that_are_not_finite_count_as_zero() -> None:
+    goal = bind(Spiked(), "margin")
+    ascent = goal.ascend(torch.tensor([[0.5, 0.0, 0.0], [0.5, 0.25, 0.25]]), torch.tensor([0, 0]))
+    assert ascent.nan.tolist() == [True, False]
+    torch.testing.assert_close(ascent.gradient, torch.tensor([[1.0, 0, 0], [1.0, 1.0, -1.0]]))

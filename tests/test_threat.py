@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -187,3 +188,56 @@ def test_eps_on_the_scale_of_bytes() -> None:
 def test_impossible_bounds(bounds: tuple[float, float]) -> None:
     with pytest.raises(MultiwayError, match="smallest, largest"):
         Linf(0.1, bounds)
+
+
+def test_the_whole_range_is_an_eps_like_any_other() -> None:
+    center = torch.tensor([[0.25, 0.5, 1.0]])
+    ball = Linf(1.0)
+    wild = torch.tensor([[-3.0, 0.75, 2.0]])
+    assert torch.equal(ball.project(wild, center), torch.tensor([[0.0, 0.75, 1.0]]))
+    assert ball.reach(center) == 1.0
+    with pytest.raises(MultiwayError, match=r"wider than the whole range \[0, 1\]"):
+        Linf(1.001)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("eps", [[0.1, 0.2], np.array([0.1, 0.2]), "0.3", None])
+def test_eps_that_is_no_number(norm: type[Threat], eps: object) -> None:
+    with pytest.raises(MultiwayError, match=r"eps is a number or a tensor \[N\]"):
+        norm(eps)  # type: ignore[arg-type]
+    assert norm(np.float32(0.25)).eps == 0.25  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_types_of_16_bit_are_forgiven_their_rounding_and_no_more(
+    norm: type[Threat], dtype: torch.dtype
+) -> None:
+    ball = norm(0.1)
+    center = torch.rand(64, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+    noise = torch.randn(64, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
+    assert ball.contains(ball.project(center + noise, center), center).all()
+    streams = make_streams(center, 0)
+    for points in (ball.sample(center, streams), ball.start(center, streams)):
+        assert points.dtype == dtype
+        assert ball.contains(points, center).all()
+    middle = torch.full((1, 4), 0.5, dtype=dtype)
+    beyond = middle.clone()
+    # In bfloat16 this is 0.113.
+    beyond[0, 0] += 0.115
+    assert not ball.contains(beyond, middle).any()
+    # A pixel 2 % above the bounds is not inside them, whatever the type.
+    assert not norm(math.inf).contains(middle + 0.52, middle).any()
+
+
+def test_an_l2_start_is_uniform_in_radius() -> None:
+    center = torch.full((4000, 40), 0.5)
+    center += 1e-4 * torch.rand(4000, 40, generator=torch.Generator().manual_seed(0))
+    ball = L2(0.4)
+    radii = ball.size(ball.start(center, make_streams(center, 0)), center) / 0.4
+    assert radii.mean() == pytest.approx(0.5, abs=0.02)
+    assert (radii < 0.25).double().mean() == pytest.approx(0.25, abs=0.03)
+    assert torch.equal(
+        Linf(0.1).start(center[:4], make_streams(center[:4], 0)),
+        Linf(0.1).sample(center[:4], make_streams(center[:4], 0)),
+    )

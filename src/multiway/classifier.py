@@ -118,7 +118,8 @@ class EncodedClassifier(
         Where the encoding normalises its codes (`ro-softmax`), their norm is folded too.
 
         Raises:
-            MultiwayError: the backbone's last linear layer cannot be found.
+            MultiwayError: the backbone's last linear layer cannot be found, or does more than its
+                weights say.
         """
         # The copy takes the new layer wherever the original has its head.
         network = copy.deepcopy(self.backbone, {id(self.head_layer()): self.folded_head()})
@@ -132,6 +133,11 @@ class EncodedClassifier(
     def folded_head(self) -> nn.Module:
         """The layer that makes scores [N, K] of the features before the head, see `fold`."""
         head = self.head_layer()
+        if type(head).forward is not nn.Linear.forward:
+            raise MultiwayError(
+                f"the head is a {type(head).__name__}, whose forward pass is its own: it cannot be "
+                "folded into a plain Linear"
+            )
         weight = self.gain * head.weight.detach().double()
         bias = torch.zeros_like(weight[:, 0])
         if head.bias is not None:

@@ -14,7 +14,18 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, choose
 from multiway.outputs import output_tensor
 
-__all__ = ["OBJECTIVES", "Ascent", "Goal", "bind", "ce", "dlr", "lead", "margin", "scorer"]
+__all__ = [
+    "OBJECTIVES",
+    "Ascent",
+    "Goal",
+    "Scores",
+    "bind",
+    "ce",
+    "dlr",
+    "lead",
+    "margin",
+    "scorer",
+]
 
 OBJECTIVES = ("own", "ce", "margin", "dlr")
 
@@ -140,7 +151,7 @@ class Goal:
         value, peaks = value.detach(), gradient.flatten(1).abs().amax(dim=1)
         nan = ~peaks.isfinite()
         if bool(nan.any()):
-            gradient = gradient.nan_to_num()
+            gradient = gradient.nan_to_num(0.0, 0.0, 0.0)
         saturated = torch.zeros_like(nan) if self.kappa is None else value >= self.kappa
         return Ascent(value, scores.detach(), gradient, (peaks == 0) & ~saturated, nan)
 
@@ -199,10 +210,10 @@ def scorer(model: nn.Module) -> nn.Module:
         except MultiwayError:
             # Without a linear head to fold, the same scores come the long way.
             return model
-    return _Scores(model)
+    return Scores(model)
 
 
-class _Scores(nn.Module):
+class Scores(nn.Module):
     """The tensor of scores in what a model returns."""
 
     def __init__(self, model: nn.Module) -> None:

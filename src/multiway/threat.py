@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -34,7 +35,9 @@ def make_streams(images: Tensor, seed: int, *purpose: str | int) -> list[torch.G
         >>> bool(torch.rand((), generator=alone) == torch.rand((), generator=among_others))
         True
     """
-    contents = (image.tobytes() for image in images.detach().cpu().contiguous().numpy())
+    # NumPy has no bfloat16; the bytes are the same in any type.
+    rows = images.detach().cpu().flatten(1).contiguous().view(torch.uint8).numpy()
+    contents = (row.tobytes() for row in rows)
     return [generator(seed, *purpose, hashlib.sha256(bits).hexdigest()) for bits in contents]
 
 
@@ -55,11 +58,7 @@ class Threat(ABC):
         low, high = self.bounds
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise MultiwayError(f"bounds are (smallest, largest) pixel value, not ({low}, {high})")
-        if isinstance(self.eps, Tensor) and self.eps.ndim != 1:
-            raise MultiwayError(
-                f"eps is a number or a tensor [N] with one for each image, not a tensor of shape "
-                f"{list(self.eps.shape)}"
-            )
+        _check_kind("eps", self.eps)
         radii = torch.as_tensor(self.eps, dtype=torch.float64)
         if not bool((radii > 0).all()):
             raise MultiwayError(
@@ -98,6 +97,10 @@ class Threat(ABC):
             [N * draws, ...], the draws of one image together.
         """
 
+    def start(self, center: Tensor, streams: Streams) -> Tensor:
+        """Where an ascent begins: a random point of the ball around `center` [N, ...]."""
+        return self.sample(center, streams)
+
     @abstractmethod
     def extremes(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
         """Like `sample`, but as far out as the ball goes: its corners (Linf), its surface (L2)."""
@@ -117,13 +120,14 @@ class Threat(ABC):
         What rounding to the images' own type can add is forgiven, and no more.
         """
         low, high = self.bounds
-        rounding = torch.finfo(images.dtype).eps * max(abs(low), abs(high))
-        forgiven = 2 * rounding * self._share_of_rounding(images)
-        sizes, flat = self.size(images, center), images.flatten(1)
-        in_ball = (
-            sizes <= torch.as_tensor(self.eps, dtype=sizes.dtype, device=sizes.device) + forgiven
-        )
-        return in_ball & (flat >= low - rounding).all(1) & (flat <= high + rounding).all(1)
+        sizes, pixels = self.size(images, center), images.double().flatten(1)
+        eps = torch.as_tensor(self.eps, dtype=sizes.dtype, device=sizes.device)
+        # Every pixel is rounded once where it ends up, and the change a few times on its way.
+        unit = torch.finfo(images.dtype).eps / 2
+        rounding = unit * max(abs(low), abs(high))
+        forgiven = rounding * self._share_of_rounding(images) + 4 * unit * eps
+        inside = (pixels >= low - rounding) & (pixels <= high + rounding)
+        return (sizes <= eps + forgiven) & inside.all(1)
 
     @staticmethod
     def _share_of_rounding(images: Tensor) -> float:
@@ -157,13 +161,13 @@ class Linf(Threat):
         super().__post_init__()
         low, high = self.bounds
         radii = torch.as_tensor(self.eps, dtype=torch.float64)
-        whole = radii[radii.isfinite() & (radii >= high - low)]
+        whole = radii[radii.isfinite() & (radii > high - low)]
         if whole.numel():
             largest = float(whole.max())
             raise MultiwayError(
-                f"eps {largest:g} lets every pixel run through the whole range [{low:g}, "
-                f"{high:g}]; surely {largest:g}/255 was meant: write {largest:g}/255 (math.inf is "
-                "an attacker without a bound)"
+                f"eps {largest:g} is wider than the whole range [{low:g}, {high:g}] of a pixel; "
+                f"surely {largest:g}/255 was meant: write {largest:g}/255 (math.inf is an attacker "
+                "without a bound)"
             )
 
     def project(self, images: Tensor, center: Tensor) -> Tensor:
@@ -191,7 +195,8 @@ class Linf(Threat):
         radius, center = self.take(each)._radius(center), center[each]
         lower = (center - radius).nan_to_num(neginf=low)
         upper = (center + radius).nan_to_num(posinf=high)
-        return (lower + (upper - lower) * share).clamp(low, high)
+        # The arithmetic between the sides may round past one of them.
+        return (lower + (upper - lower) * share).clamp(lower, upper).clamp(low, high)
 
     @staticmethod
     def size(images: Tensor, center: Tensor) -> Tensor:
@@ -232,6 +237,15 @@ class L2(Threat):
         share = torch.cat([torch.rand(draws, generator=s, dtype=center.dtype) for s in streams])
         return self._around(share ** (1 / center[0].numel()), center, streams, draws)
 
+    def start(self, center: Tensor, streams: Streams) -> Tensor:
+        """A random direction at radius `eps * u`.
+
+        By volume nearly all of a ball of many dimensions is its surface, and from there an ascent
+        has to come all the way back.
+        """
+        share = torch.cat([torch.rand(1, generator=s, dtype=center.dtype) for s in streams])
+        return self._around(share, center, streams, 1)
+
     def extremes(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
         """Random points of the sphere."""
         share = torch.ones(len(streams) * draws, dtype=center.dtype)
@@ -266,6 +280,21 @@ class L2(Threat):
         """eps, or the diagonal of the bounds."""
         low, high = self.bounds
         return _smaller(self.eps, (high - low) * math.sqrt(images[0].numel()))
+
+
+def _check_kind(name: str, value: float | Tensor) -> None:
+    """Refuse what is neither a number nor a tensor [N]."""
+    if isinstance(value, Tensor):
+        if value.ndim != 1:
+            raise MultiwayError(
+                f"{name} is a number or a tensor [N] with one for each image, not a tensor of "
+                f"shape {list(value.shape)}"
+            )
+    elif not isinstance(value, Real):
+        raise MultiwayError(
+            f"{name} is a number or a tensor [N] with one for each image, not "
+            f"{type(value).__name__} {value!r}; write 0.3, 8/255 or torch.tensor([0.1, 0.2])"
+        )
 
 
 def _each(center: Tensor, draws: int) -> Tensor:

@@ -14,6 +14,6 @@ def test_the_page_runs_and_explains_every_warning() -> None:
     assert result.attempted > 10
     assert result.failed == 0
     kinds = (AttackWarning.__doc__ or "").split("kind:")[1].split("`")[1::2]
-    assert len(kinds) == 8
+    assert len(kinds) == 10
     for kind in kinds:
         assert f"### {kind}" in page.read_text(encoding="utf-8")

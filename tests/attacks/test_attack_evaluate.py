@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from attack_models import Perceptron, Quantised
@@ -31,14 +32,15 @@ from multiway.attacks import (
 from multiway.attacks.batches import Batch
 from multiway.attacks.evaluate import CLEAN, STANDING
 from multiway.attacks.identity import describe, fingerprint
+from multiway.attacks.pgd import default_share, paper_step
 from multiway.errors import MultiwayError
 from multiway.threat import L2, Linf
 
 THREAT = Linf(0.08)
 SUITE: list[Attack] = [
     FGSM(THREAT, "ce"),
-    PGD(THREAT, steps=5, step_size=0.02),
-    PGD(THREAT, steps=5, step_size=0.02, objective="dlr", restarts=2),
+    PGD(THREAT, steps=5, step_size=0.04),
+    PGD(THREAT, steps=5, step_size=0.04, objective="dlr", restarts=2),
     Noise(THREAT, draws=50),
 ]
 
@@ -180,6 +182,76 @@ def test_what_determines_a_result_decides_whether_it_is_computed_again(tmp_path:
     assert folders() == 6
 
 
+class Settings(nn.Module):
+    """The same layers and weights, and something else that the scores depend on."""
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__()
+        self.model = Perceptron((8,))
+        self.register_buffer("hidden", torch.tensor(settings.pop("hidden", 1.0)), persistent=False)
+        self.settings = settings
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.hidden * self.model(images)
+        return scores
+
+
+class Secret:
+    """An object of a kind that nobody looks into."""
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+
+class Hiding(Perceptron):
+    def __init__(self, scale: float) -> None:
+        super().__init__((8,))
+        self.secret = Secret(scale)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.secret.scale * super().forward(images)
+
+
+def test_what_no_layer_and_no_saved_weight_shows_tells_models_apart() -> None:
+    same = fingerprint(Settings(temperature=1.0, steps=[1, 2]))
+    assert fingerprint(Settings(temperature=1.0, steps=[1, 2])) == same
+    others = [
+        Settings(temperature=2.0, steps=[1, 2]),
+        Settings(temperature=1.0, steps=[1, 3]),
+        Settings(temperature=1.0, steps=[1, 2], hidden=2.0),
+        Settings(temperature=1.0, steps=[1, 2], extra=torch.ones(2)),
+        Settings(temperature=1.0, steps=[1, 2], extra=torch.zeros(2)),
+        Settings(temperature=1.0, steps=[1, 2], extra=np.zeros(2)),
+        Settings(temperature=1.0, steps=[1, 2], activation=torch.relu),
+        Settings(temperature=1.0, steps=[1, 2], activation=torch.tanh),
+        Perceptron((8,), scale=3.0),
+        Perceptron((8,), scale=4.0),
+    ]
+    prints = [same, *(fingerprint(other) for other in others)]
+    assert len(set(prints)) == len(prints)
+    # The mode is not the model's own: it is attacked in eval mode.
+    assert fingerprint(Settings(temperature=1.0, steps=[1, 2]).eval()) == same
+
+
+@pytest.mark.parametrize("how", ["evaluate", "transfer"])
+def test_models_that_differ_in_their_scores_alone_never_share_batches(
+    tmp_path: Path, how: str
+) -> None:
+    _, images, labels = problem()
+    attack = PGD(THREAT, steps=2)
+
+    def folders(scale: float) -> int:
+        model = Hiding(scale)
+        if how == "evaluate":
+            evaluate(model, images, labels, [attack], directory=tmp_path)
+        else:
+            transfer(attack, model, {"itself": model}, images, labels, directory=tmp_path)
+        return len(list(tmp_path.iterdir()))
+
+    assert fingerprint(Hiding(1.0)) == fingerprint(Hiding(1.5))
+    assert [folders(scale) for scale in (1.0, 1.5, 1.0, 1.5, 2.0, 1 + 1e-9)] == [1, 2, 2, 2, 3, 3]
+
+
 def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
     model, images, labels = problem()
     evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
@@ -210,9 +282,15 @@ def test_each_kind_of_warning_is_shown_once(tmp_path: Path) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             found = evaluate(model, images, labels, SUITE[:2], batch_size=5, directory=tmp_path)
-        assert len([one for one in caught if one.category is AttackWarning]) == 1
+        shown = [one for one in caught if one.category is AttackWarning]
+        assert len(shown) == 1
+        assert shown[0].filename == __file__
         assert list(found.warnings) == ["zero-gradients"]
-    assert found.rows[0].zero_gradients > 0
+    # The numbers are those of all batches together.
+    first = found.rows[0]
+    assert first.zero_gradients > 5
+    left = first.attacked - first.broken
+    assert f"zero at {left} of {first.attacked} images" in found.warnings["zero-gradients"]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +391,13 @@ def test_the_papers_settings() -> None:
     assert isinstance(short, PGD)
     assert isinstance(long, PGD)
     assert (short.steps, short.restarts, short.random_start) == (1000, 1, True)
-    assert short.step_size == pytest.approx(0.01)
+    # The paper does not say how long its steps are: at eps .3, Madry's .01.
+    assert short.step_size is long.step_size is None
+    assert 0.3 * default_share(1000) == 0.3 * default_share(5000) == pytest.approx(0.01)
+    assert paper_step(Linf(0.3)) == pytest.approx(0.01)
+    assert paper_step(L2(3.0)) == pytest.approx(0.1)
+    with pytest.raises(MultiwayError, match="leave step_size to PGD"):
+        paper_step(L2(torch.tensor([1.0, 2.0])))
     assert (long.steps, long.restarts, long.objective) == (5000, 50, "margin")
 
 

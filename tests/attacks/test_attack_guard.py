@@ -17,6 +17,7 @@ from attack_models import Perceptron
 from torch import Tensor, nn
 
 from multiway.attacks import (
+    APGD,
     FGSM,
     PGD,
     Attack,
@@ -188,6 +189,60 @@ def test_models_that_wrap_their_scores(wrap: Callable[[Tensor], Any]) -> None:
         assert torch.equal(plain.adversarial, wrapped.adversarial)
 
 
+@pytest.mark.parametrize(
+    ("threat", "steps", "size", "random_start", "warned"),
+    [
+        (L2(3.0), 40, 0.01, True, True),
+        (L2(3.0), 40, 0.16, True, False),
+        (L2(3.0), 40, 0.08, False, False),
+        (Linf(0.3), 40, 0.01, True, True),
+        (Linf(0.3), 40, None, True, False),
+        (L2(2.5), 3, None, True, False),
+        (L2(math.inf), 5, None, True, False),
+        (L2(torch.tensor([0.1, 0.1, 3.0, 0.1]).double()), 40, 0.01, True, True),
+    ],
+)
+def test_steps_that_cannot_cross_the_ball(
+    threat: Linf | L2, steps: int, size: float | None, random_start: bool, warned: bool
+) -> None:
+    model, images = Perceptron((16,)), torch.rand(4, 16).double()
+    labels = model(images).argmax(dim=1)
+    attack = PGD(threat, steps, size, random_start=random_start)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        attack(model, images, labels)
+    kinds = [one.message.kind for one in caught if isinstance(one.message, AttackWarning)]
+    assert kinds == ["short-steps"] * warned
+    if isinstance(threat.eps, Tensor):
+        assert "at 1 of 4 images" in str(caught[0].message)
+
+
+@pytest.mark.parametrize("norm", [Linf, L2])
+def test_the_default_step_is_a_share_of_each_images_eps(norm: type[Linf] | type[L2]) -> None:
+    model, each = Perceptron((16,)), torch.tensor([0.01, 0.02, 0.04, 0.08]).double()
+    images = 0.4 + 0.2 * torch.rand(4, 16).double()
+    labels = model(images).argmax(dim=1)
+    attack = PGD(norm(each), steps=20, random_start=False, early_stop=False)
+    seen: list[Tensor] = []
+    handle = model.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].detach()))
+    attack(model, images, labels)
+    handle.remove()
+    first = next(points for points in seen if not torch.equal(points, images))
+    torch.testing.assert_close(norm.size(first, images), each / 8, rtol=1e-9, atol=0)
+
+
+def test_the_default_step_is_strong_in_l2() -> None:
+    model = Perceptron((16,), scale=20.0)
+    images = torch.rand(64, 16, generator=torch.Generator().manual_seed(1)).double()
+    labels = model(images).argmax(dim=1)
+    found = PGD(L2(1.0))(model, images, labels).accuracy.value
+    with pytest.warns(AttackWarning, match="go 0.4 eps"):
+        weak = PGD(L2(1.0), step_size=0.01)(model, images, labels).accuracy.value
+    best = APGD(L2(1.0), objective="margin", restarts=3)(model, images, labels).accuracy.value
+    assert found <= best + 2 / 64
+    assert found < weak
+
+
 class Probabilities(Perceptron):
     def forward(self, images: Tensor) -> Tensor:
         return super().forward(images).softmax(dim=1)
@@ -286,6 +341,8 @@ def test_eps_for_another_number_of_images() -> None:
         ("pgd", {"step_size": -0.1}, "above 0, not -0.1"),
         ("pgd", {"step_size": math.nan}, "above 0, not nan"),
         ("pgd", {"step_size": 2}, "surely 2/255 was meant"),
+        ("pgd", {"step_size": torch.tensor([0.1, 0.2])}, "step_size is one number .* not Tensor"),
+        ("pgd", {"step_size": "0.1"}, "step_size is one number .* not str"),
         ("pgd", {"steps": 0}, "steps is a whole number, 1 or more, not 0"),
         ("pgd", {"steps": 2.5}, "not 2.5"),
         ("pgd", {"restarts": 0}, "restarts is a whole number"),
@@ -315,3 +372,22 @@ def test_impossible_settings(name: str, options: dict[str, Any], says: str) -> N
 def test_an_objective_that_the_model_cannot_have(objective: str) -> None:
     with pytest.raises(MultiwayError, match=r"needs 3 classes|EncodedClassifier"):
         FGSM(Linf(0.1), objective)(Perceptron((6,), classes=2), SOME, TRUE % 2)
+
+
+def test_images_a_hair_past_the_bounds_are_clamped() -> None:
+    model, images = Perceptron((6,)), SOME.clone()
+    images[0, 0], images[1, 1] = 1 + 1e-15, -1e-15
+    for attack in ATTACKS:
+        result = attack(model, images, TRUE)
+        assert result.adversarial.min() >= 0
+        assert result.adversarial.max() <= 1
+    images[0, 0] = 1 + 1e-6
+    with pytest.raises(MultiwayError, match="outside the bounds"):
+        ATTACKS[0](model, images, TRUE)
+
+
+def test_an_l2_eps_on_the_scale_of_bytes() -> None:
+    model = Perceptron((6,))
+    with pytest.raises(MultiwayError, match=r"L2 eps 128 .*\(2.449 across\).* write 128/255"):
+        PGD(L2(128))(model, SOME, TRUE)
+    assert PGD(L2(2.4), steps=2)(model, SOME, TRUE).l2.max() <= 2.4 + 1e-9

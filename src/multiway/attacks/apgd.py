@@ -192,6 +192,7 @@ class _Ascents:
         targets = part.targets if self.targets is None else self.targets
         ascent = self.goal.ascend(self.bridge.to_images(points), part.labels, targets)
         lead = part.lead(ascent.scores)
-        self.bridge.climbed(ascent, lead)
+        self.bridge.climbed(ascent)
         self.curve.append(float(ascent.value.double().mean()))
-        return two_classes(lead), ascent.value, ascent.gradient
+        kind = points.dtype
+        return two_classes(lead).to(kind), ascent.value.to(kind), ascent.gradient.to(kind)

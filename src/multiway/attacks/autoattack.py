@@ -86,7 +86,9 @@ def _warn_of_masking(broken: int, count: int) -> None:
     if broken:
         warn(
             "masked-gradients",
-            f"the square attack, which sees no gradients, broke {broken} of {count} images that "
+            "the square attack, which sees no gradients, broke {count} of {total} images that "
             "APGD and FAB had left standing: gradients are masked, and there may be more to break; "
             "give it more queries, or use an attack adapted to the model",
+            broken,
+            count,
         )

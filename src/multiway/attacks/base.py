@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,22 +17,27 @@ from torch import Tensor, nn
 from multiway.attacks.checks import (
     check_images,
     check_labels_and_targets,
-    check_placement,
+    check_model,
     check_scores,
+    clean_scores,
     warn,
     warn_if_random,
+    warn_of_probabilities,
 )
-from multiway.attacks.layout import Arranged
+from multiway.attacks.layout import Arranged, agree, fast_network, plain_network
 from multiway.attacks.result import AttackResult, Attempt
-from multiway.errors import MultiwayError
-from multiway.objectives import Goal, bind, lead, scorer
+from multiway.objectives import Goal, bind, lead
 from multiway.outputs import output_tensor
 from multiway.threat import L2, Linf, Threat
 
-__all__ = ["Attack", "Problem", "untouched"]
+__all__ = ["Attack", "Problem", "decisions", "is_success", "untouched"]
 
-# A lead smaller than this share of the scores may be an accident of rounding.
-ROUNDING = 1e-5
+# A lead of fewer spacings of the largest score than this may be an accident of rounding: sums of
+# many terms in another order. Types of 16 bit are summed in float32 and rounded once.
+ROUNDING, ROUNDING_16_BIT = 64, 2
+
+# In place of a class, where the scores make no decision.
+NO_DECISION = -1
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Problem:
     Attributes:
         model: the user's classifier, in eval mode and with frozen weights.
         network: the same scores [N, K] as a plain tensor, as fast as they can be had (folded, in
-            the memory format that suits the network).
+            the memory format that suits the network; see `fast_network`).
         threat: what may be done to these images.
         images: [N, ...].
         labels: [N].
@@ -50,7 +56,7 @@ class Problem:
     """
 
     model: nn.Module
-    network: nn.Module
+    network: Arranged
     threat: Threat
     images: Tensor
     labels: Tensor
@@ -62,7 +68,7 @@ class Problem:
         goal = bind(self.model, objective, kappa, self.network)
         if goal.network is self.network:
             return goal
-        return replace(goal, network=Arranged(goal.network))
+        return replace(goal, network=Arranged(goal.network, self.network.channels_last))
 
     def take(self, chosen: Tensor) -> Problem:
         """The problem of the images that `chosen` (a mask or indices) selects."""
@@ -75,14 +81,21 @@ class Problem:
         )
 
     def lead(self, scores: Tensor, draws: int = 1) -> Tensor:
-        """The attacker's lead less what rounding may add to it, [N * draws]; broken if above 0.
+        """The attacker's lead less what rounding may add, [N * draws] in float64; broken above 0.
+
+        Scores without a decision (see `is_success`) are an infinite lead, or none with targets.
 
         Args:
             scores: [N * draws, K], those of one image together.
         """
         labels = self.labels.repeat_interleave(draws)
         targets = None if self.targets is None else self.targets.repeat_interleave(draws)
-        return lead(scores, labels, targets) - ROUNDING * scores.abs().amax(dim=1)
+        kind = torch.finfo(scores.dtype)
+        spacings = ROUNDING_16_BIT if kind.bits == 16 else ROUNDING
+        scores = scores.double()
+        slack = spacings * kind.eps * scores.abs().amax(dim=1)
+        ahead = lead(scores, labels, targets) - slack.nan_to_num(0.0, 0.0)
+        return ahead.nan_to_num(math.inf if targets is None else -math.inf, math.inf, -math.inf)
 
 
 @dataclass(frozen=True)
@@ -129,22 +142,24 @@ class Attack(ABC):
         Raises:
             MultiwayError: the input cannot be attacked; the text says why and what to do.
         """
-        if not isinstance(model, nn.Module):
-            raise MultiwayError(f"model is {type(model).__name__}; it must be an nn.Module")
+        check_model(model)
         check_images(images, self.threat)
-        check_placement(model, images)
         with untouched(model), torch.inference_mode(False), torch.no_grad():
-            images = images.detach().clone()
-            scores = output_tensor(model(images))
+            images = images.detach().clone().clamp_(*self.threat.bounds)
+            scores = clean_scores(model, images)
             check_scores(scores)
+            warn_of_probabilities(scores)
             check_labels_and_targets(images, labels, targets, scores.shape[1])
             warn_if_random(model, images, scores)
-            network = Arranged(scorer(model))
+            network = fast_network(model, images, scores)
             problem = Problem(model, network, self.threat, images, labels, targets, seed)
-            already = _is_success(scores, labels, targets)
+            already = is_success(scores, labels, targets)
             attempt = self._attempt(problem, already)
+            if not _was_on_the_model(problem, attempt):
+                plain = plain_network(model, network.channels_last)
+                attempt = self._attempt(replace(problem, network=plain), already)
             result = _measure(problem, attempt, already, scores)
-        _warn_of_gradients(result)
+        _warn_of(result)
         return result
 
     def _attempt(self, problem: Problem, already: Tensor) -> Attempt:
@@ -180,10 +195,32 @@ def untouched(model: nn.Module) -> Iterator[None]:
             np.random.set_state(numpy_state)
 
 
-def _is_success(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
-    predictions = scores.argmax(dim=1)
-    wanted = predictions != labels if targets is None else predictions == targets
-    return wanted & torch.isfinite(scores).all(dim=1)
+def decisions(scores: Tensor) -> Tensor:
+    """The class of each row of `scores` [N, K], [N]; -1 where NaN or two infinities leave none."""
+    best = scores.max(dim=1)
+    tied = best.values.isposinf() & (scores.isposinf().sum(dim=1) > 1)
+    none = best.values.isnan() | tied | best.values.isneginf()
+    return torch.where(none, NO_DECISION, best.indices)
+
+
+def is_success(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
+    """Whether the attacker has what it wants at `scores` [N, K], [N].
+
+    Scores without a decision are not the right answer: an untargeted attack has succeeded there.
+    """
+    made = decisions(scores)
+    return made != labels if targets is None else made == targets
+
+
+def _was_on_the_model(problem: Problem, attempt: Attempt) -> bool:
+    """Whether the network that was attacked still is the model where the attack has ended.
+
+    What follows the head (a clamp, a ReLU) may show at attacked points and not before.
+    """
+    if not problem.network.folded:
+        return True
+    given = attempt.adversarial.to(problem.images).nan_to_num()
+    return agree(problem.network(given), output_tensor(problem.model(given)))
 
 
 def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor) -> AttackResult:
@@ -192,7 +229,7 @@ def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor)
     finite = torch.isfinite(given).flatten(1).all(dim=1)
     given = torch.where(finite.view(-1, *[1] * (images.ndim - 1)), given, images)
     scores = output_tensor(problem.model(given))
-    success = _is_success(scores, problem.labels, problem.targets)
+    success = is_success(scores, problem.labels, problem.targets)
     success &= problem.threat.contains(given, images)
     # An image that was wrong before and is right after the attack is still wrong as it was.
     unmade = already & ~success
@@ -200,7 +237,7 @@ def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor)
     return AttackResult(
         adversarial=adversarial,
         success=success | unmade,
-        predictions=torch.where(unmade, clean.argmax(dim=1), scores.argmax(dim=1)),
+        predictions=torch.where(unmade, decisions(clean), decisions(scores)),
         linf=Linf.size(adversarial, images),
         l2=L2.size(adversarial, images),
         forwards=attempt.forwards,
@@ -211,21 +248,35 @@ def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor)
     )
 
 
-def _warn_of_gradients(result: AttackResult) -> None:
-    count = len(result.success)
+def _warn_of(result: AttackResult) -> None:
+    total = len(result.success)
     zero = int((result.zero_gradients & ~result.success).sum())
     if zero:
         warn(
             "zero-gradients",
-            f"the gradient was exactly zero at {zero} of {count} images that withstood the attack: "
-            "it had no direction to go in, so this is no sign of robustness. Attack the margin or "
-            "dlr of the logits instead of a saturated loss, give it random restarts, or use an "
-            "attack without gradients (nattack, noise)",
+            "the gradient was exactly zero at {count} of {total} images, wherever the attack went, "
+            "and they withstood it: it had no direction to go in, so this is no sign of "
+            "robustness. Attack the margin or dlr of the logits instead of a saturated loss, give "
+            "it random restarts, or use an attack without gradients (nattack, noise)",
+            zero,
+            total,
         )
     nan = int(result.nan_gradients.sum())
     if nan:
         warn(
             "nan-gradients",
-            f"the gradient was NaN or infinite at {nan} of {count} images, and those values "
+            "the gradient was NaN or infinite at {count} of {total} images, and those values "
             "counted as zero; look for a division, a root or a logarithm of zero in the model",
+            nan,
+            total,
+        )
+    undecided = int((result.predictions == NO_DECISION).sum())
+    if undecided:
+        warn(
+            "nan-scores",
+            "the model returns NaN or infinite scores, and so no class, for {count} of {total} "
+            "attacked images; they count as broken. Look for an overflow or a division by zero in "
+            "the model before calling this a weakness or a strength",
+            undecided,
+            total,
         )

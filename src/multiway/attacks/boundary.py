@@ -89,15 +89,16 @@ class Boundary(Attack):
         foolbox = _foolbox()
         bridge = Bridge(problem)
         # An image that is wrong as it is has its nearest point already.
-        bridge.offer(bridge.to_pixels(problem.images), torch.zeros_like(bridge.value))
+        bridge.offer(bridge.to_pixels(problem.images), nearest=True)
         starts, found = _starts(bridge, bridge.left)
         missing = int((~found[bridge.left]).sum())
         if missing:
             warn(
                 "no-start",
-                f"no adversarial image to start from was found for {missing} of "
-                f"{len(problem.images)} images, and they count as standing; attack more images of "
-                "other classes together with them",
+                "no adversarial image to start from was found for {count} of {total} images, and "
+                "they count as standing; attack more images of other classes together with them",
+                missing,
+                len(problem.images),
             )
         walked = bridge.left[found[bridge.left]]
         if len(walked) == 0:
@@ -118,7 +119,7 @@ class Boundary(Attack):
                 foolbox.criteria.Misclassification(bridge.labels),
                 starting_points=crossed,
             )
-        bridge.offer(points, -problem.threat.size(bridge.to_images(points), bridge.part.images))
+        bridge.offer(points, nearest=True)
         return bridge.attempt
 
 

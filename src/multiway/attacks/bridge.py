@@ -40,6 +40,8 @@ class Bridge:
         self.attempt = Attempt.blank(problem.images)
         self.broken = torch.zeros_like(self.attempt.zero_gradients)
         self.value = torch.full_like(self.broken, -math.inf, dtype=torch.float64)
+        # Whether a gradient has shown a way anywhere.
+        self.shown = torch.zeros_like(self.broken)
         self.everything = torch.arange(len(problem.images), device=problem.images.device)
         self.give(self.everything)
 
@@ -83,22 +85,31 @@ class Bridge:
         """The scores of the two classes, [n, 2] in the type of `points`: one forward pass."""
         return two_classes(self.part.lead(self.scores(points))).to(points.dtype)
 
-    def climbed(self, ascent: Ascent, lead: Tensor) -> None:
-        """Count a forward and a backward pass, and what its gradient was where `lead` [n] is."""
+    def climbed(self, ascent: Ascent) -> None:
+        """Count a forward and a backward pass, and what its gradient was."""
         self.attempt.forwards[self.chosen] += 1
         self.attempt.backwards[self.chosen] += 1
-        self.attempt.zero_gradients[self.chosen] |= ascent.zero & (lead <= 0)
+        self._followed(~ascent.zero)
         self.attempt.nan_gradients[self.chosen] |= ascent.nan
 
-    def offer(self, points: Tensor, value: Tensor | None = None) -> None:
+    def _followed(self, shown: Tensor) -> None:
+        """A gradient was met at every given image, and where `shown` [n] it was not zero."""
+        self.shown[self.chosen] |= shown
+        self.attempt.zero_gradients[self.chosen] = ~self.shown[self.chosen]
+
+    def offer(self, points: Tensor, value: Tensor | None = None, nearest: bool = False) -> None:
         """Keep those of `points` that are better than what is known: one forward pass.
 
         A broken image is better than one that stands; among equals the larger `value` [n] is, or
-        the larger lead if none is given. Points are brought into the ball before they are judged.
+        the larger lead if none is given. With `nearest` it is the smaller distance among broken
+        ones, and the larger lead among those that stand. Points are brought into the ball before
+        they are judged.
         """
         inside = self.part.threat.project(self.to_images(points), self.part.images)
         lead = self.part.lead(self._look(inside))
-        value = (lead if value is None else value).double()
+        value = lead if value is None else value.double()
+        if nearest:
+            value = torch.where(lead > 0, -self.part.threat.size(inside, self.part.images), lead)
         broken, before = lead > 0, self.broken[self.chosen]
         better = (broken & ~before) | ((broken == before) & (value > self.value[self.chosen]))
         index = self.chosen[better]
@@ -115,8 +126,9 @@ class Bridge:
         """Count the passes of another attack on the images it was given."""
         self.attempt.forwards[self.chosen] += part.forwards
         self.attempt.backwards[self.chosen] += part.backwards
-        self.attempt.zero_gradients[self.chosen] |= part.zero_gradients
         self.attempt.nan_gradients[self.chosen] |= part.nan_gradients
+        if bool((part.backwards > 0).any()):
+            self._followed((part.backwards > 0) & ~part.zero_gradients)
 
 
 def norm_name(threat: Threat) -> str:

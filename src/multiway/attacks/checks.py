@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -15,36 +18,60 @@ from multiway.threat import Threat
 
 __all__ = [
     "AttackWarning",
+    "Note",
     "check_count",
     "check_images",
     "check_labels_and_targets",
+    "check_model",
     "check_placement",
     "check_scores",
+    "clean_scores",
     "warn",
     "warn_if_random",
+    "warn_of_probabilities",
 ]
 
 # Images of a batch that are passed through the model twice to see whether it repeats itself.
 REPEATED = 8
+# Spacings of a float by which images may be past the bounds: what un-normalising them adds.
+PAST_BOUNDS = 16
+
+PACKAGE = str(Path(__file__).parents[1])
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a warning says; `{count}` and `{total}` in its text stand for numbers of images."""
+
+    text: str
+    count: int = 0
+    total: int = 0
+
+    def __str__(self) -> str:
+        return self.text.replace("{count}", str(self.count)).replace("{total}", str(self.total))
 
 
 class AttackWarning(UserWarning):
     """Something that makes an attack's figures less than they seem.
 
     Attributes:
-        kind: `random-model`, `probabilities`, `zero-gradients`, `nan-gradients`, `few-classes`,
-            `small-images`, `masked-gradients` or `no-start`.
+        kind: `random-model`, `probabilities`, `zero-gradients`, `nan-gradients`, `nan-scores`,
+            `short-steps`, `few-classes`, `small-images`, `masked-gradients` or `no-start`.
+        note: its text and the numbers in it.
     """
 
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
+    def __init__(self, kind: str, note: Note | str) -> None:
+        super().__init__(str(note))
+        self.kind, self.note = kind, note if isinstance(note, Note) else Note(note)
 
 
-def warn(kind: str, text: str) -> None:
-    """Show `text` to the user as an `AttackWarning`."""
-    # The stack: warn, the check, Attack.__call__, and then the user's line.
-    warnings.warn(AttackWarning(kind, text), stacklevel=4)
+def warn(kind: str, text: str, count: int = 0, total: int = 0) -> None:
+    """Show `text` (see `Note`) as an `AttackWarning` that points at the user's own line."""
+    # From this function outwards, to the first that is not part of this package.
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(AttackWarning(kind, Note(text, count, total)), stacklevel=level)
 
 
 def check_count(name: str, value: int) -> None:
@@ -70,7 +97,8 @@ def check_images(images: Tensor, threat: Threat) -> None:
         raise MultiwayError("images hold NaN or infinite values; clean them before attacking")
     low, high = threat.bounds
     smallest, largest = float(images.min()), float(images.max())
-    if smallest < low or largest > high:
+    past = PAST_BOUNDS * torch.finfo(images.dtype).eps * max(abs(low), abs(high))
+    if smallest < low - past or largest > high + past:
         bytes_given = smallest >= 0 and 2 < largest <= 255 and (low, high) == (0.0, 1.0)
         advice = (
             "they look like bytes: divide them by 255"
@@ -85,6 +113,21 @@ def check_images(images: Tensor, threat: Threat) -> None:
     if isinstance(threat.eps, Tensor) and len(threat.eps) != len(images):
         raise MultiwayError(
             f"eps is given for {len(threat.eps)} images, but there are {len(images)}"
+        )
+    _check_reach(images, threat)
+
+
+def _check_reach(images: Tensor, threat: Threat) -> None:
+    """Refuse a finite eps that is larger than anything inside the bounds."""
+    radii = torch.as_tensor(threat.eps, dtype=torch.float64)
+    finite = radii[radii.isfinite()]
+    unbounded = torch.as_tensor(replace(threat, eps=math.inf).reach(images), dtype=torch.float64)
+    if finite.numel() and float(finite.max()) > float(unbounded):
+        eps = float(finite.max())
+        raise MultiwayError(
+            f"{type(threat).__name__} eps {eps:g} is larger than the whole space of these images "
+            f"({float(unbounded):.4g} across); surely {eps:g}/255 was meant: write {eps:g}/255 "
+            "(math.inf is an attacker without a bound)"
         )
 
 
@@ -119,6 +162,24 @@ def check_labels_and_targets(
         )
 
 
+def check_model(model: nn.Module) -> None:
+    """Refuse what is not a module."""
+    if not isinstance(model, nn.Module):
+        raise MultiwayError(f"model is {type(model).__name__}; it must be an nn.Module")
+
+
+def clean_scores(model: nn.Module, images: Tensor) -> Tensor:
+    """What `model` makes of `images`, [N, K]; an error says where they do not fit its weights.
+
+    A model may cast or move what it is given, so the fit is looked at only where it failed.
+    """
+    try:
+        return output_tensor(model(images))
+    except (RuntimeError, TypeError):
+        check_placement(model, images)
+        raise
+
+
 def check_placement(model: nn.Module, images: Tensor) -> None:
     """Refuse images on another device or of another type than the model's weights."""
     for weight in model.parameters():
@@ -138,7 +199,7 @@ def check_placement(model: nn.Module, images: Tensor) -> None:
 
 
 def check_scores(scores: Tensor) -> None:
-    """Refuse scores [N, K] of clean images that no attack can work with; warn of probabilities."""
+    """Refuse scores [N, K] of clean images that no attack can work with."""
     classes = scores.shape[1]
     if classes < 2:
         raise MultiwayError(
@@ -151,7 +212,11 @@ def check_scores(scores: Tensor) -> None:
             f"the model returns NaN or infinite scores for {broken} of {len(scores)} unattacked "
             "images; mend the model or its weights first"
         )
-    sums = scores.sum(dim=1)
+
+
+def warn_of_probabilities(scores: Tensor) -> None:
+    """Warn if all `scores` [N, K] look like the output of a softmax."""
+    sums = scores.double().sum(dim=1)
     if float(scores.min()) >= 0 and float((sums - 1).abs().max()) < 1e-3:
         warn(
             "probabilities",

@@ -17,15 +17,17 @@ from multiway.attacks.checks import (
     check_count,
     check_images,
     check_labels_and_targets,
+    check_model,
+    check_scores,
+    clean_scores,
 )
 from multiway.attacks.identity import attack_name, fingerprint
 from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
-from multiway.outputs import output_tensor
 from multiway.statistics import Interval, proportion
 from multiway.threat import L2, Linf
 
-__all__ = ["CLEAN", "STANDING", "Evaluation", "Progress", "Row", "evaluate", "predict"]
+__all__ = ["CLEAN", "STANDING", "Evaluation", "Progress", "Row", "evaluate", "predict", "score"]
 
 # In `Evaluation.broken_by`: wrong without an attack, and withstood them all.
 CLEAN, STANDING = -1, -2
@@ -52,7 +54,7 @@ class Row:
         accuracy: of the model after this attack and all before it, over all images.
         forwards: forward passes, summed over images.
         backwards: backward passes, summed over images.
-        zero_gradients: images at which a gradient was zero.
+        zero_gradients: images at which every gradient was zero.
         nan_gradients: images at which a gradient was not finite.
         seconds: time spent, in this run and in those it resumes.
     """
@@ -142,12 +144,14 @@ def evaluate(
     if not attacks:
         raise MultiwayError("there is no attack to evaluate with; name at least one")
     check_count("batch_size", batch_size)
+    check_model(model)
     for attack in attacks:
         check_images(images, attack.threat)
     names = _distinct([attack_name(attack) for attack in attacks])
-    predictions, classes = predict(model, images, batch_size)
-    check_labels_and_targets(images, labels, None, classes)
-    # The decisions tell models apart that differ in what neither weights nor layers show.
+    scores = score(model, images, batch_size)
+    check_scores(scores)
+    predictions = scores.argmax(dim=1)
+    check_labels_and_targets(images, labels, None, scores.shape[1])
     data = (images, labels, predictions)
     key = fingerprint(model, data=data, seed=seed, batch_size=batch_size, version=__version__)
     state = _State(images, predictions == labels)
@@ -156,7 +160,7 @@ def evaluate(
         standing = state.standing()
         # An attack's batches depend on what the attacks before it left.
         key = fingerprint(nn.Identity(), before=key, attack=attack)
-        store = None if directory is None else BatchStore(directory / f"{name}-{key}")
+        store = None if directory is None else BatchStore.of(directory / f"{name}-{key}", scores)
         found: list[Batch] = []
         # Nothing is split into one part of nothing.
         parts = torch.split(standing, batch_size) if len(standing) else ()
@@ -187,14 +191,25 @@ def evaluate(
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int) -> tuple[Tensor, int]:
-    """The decisions of `model` in eval mode, [N], and its number of classes; it is unchanged."""
+    """The decisions of `model` in eval mode, [N], and its number of classes; it is unchanged.
+
+    Raises:
+        MultiwayError: some scores are NaN or infinite, so that there is no decision.
+    """
+    scores = score(model, images, batch_size)
+    check_scores(scores)
+    return scores.argmax(dim=1), scores.shape[1]
+
+
+def score(model: nn.Module, images: Tensor, batch_size: int) -> Tensor:
+    """The scores of `model` in eval mode, [N, K], whatever they are; it is unchanged."""
     device = next((weight.device for weight in model.parameters()), images.device)
     with untouched(model), torch.no_grad():
         scores = [
-            output_tensor(model(part.to(device))).to(images.device)
+            clean_scores(model, part.to(device)).to(images.device)
             for part in torch.split(images, batch_size)
         ]
-    return torch.cat(scores).argmax(dim=1), scores[0].shape[1]
+    return torch.cat(scores)
 
 
 class _State:

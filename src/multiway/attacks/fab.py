@@ -61,7 +61,7 @@ class FAB(Attack):
         bridge = Bridge(problem)
         ranked, _ = rank_targets(bridge, self.targets)
         # An image that is wrong as it is has its nearest point already.
-        bridge.offer(bridge.to_pixels(problem.images), torch.zeros_like(bridge.value))
+        bridge.offer(bridge.to_pixels(problem.images), nearest=True)
         searched = bridge.left
         bounded = torch.as_tensor(problem.threat.eps).isfinite().to(bridge.broken.device)
         for targets in ranked.unbind(dim=1):
@@ -70,9 +70,7 @@ class FAB(Attack):
             if len(chosen) == 0:
                 break
             bridge.give(chosen)
-            points = self._search(bridge, targets[chosen])
-            distance = problem.threat.size(bridge.to_images(points), bridge.part.images)
-            bridge.offer(points, -distance)
+            bridge.offer(self._search(bridge, targets[chosen]), nearest=True)
         return bridge.attempt
 
     def _search(self, bridge: Bridge, targets: Tensor) -> Tensor:
@@ -87,7 +85,7 @@ class FAB(Attack):
         def slope(points: Tensor, _: Tensor, __: Tensor) -> tuple[Tensor, Tensor]:
             """How far the target is ahead [n, 1], and the gradient of that [n, 1, ...]."""
             ascent = goal.ascend(bridge.to_images(points.nan_to_num()), labels, part.targets)
-            bridge.climbed(ascent, ascent.value)
+            bridge.climbed(ascent)
             return ascent.value.to(points)[:, None], ascent.gradient.to(points)[:, None]
 
         def judge(points: Tensor) -> Tensor:

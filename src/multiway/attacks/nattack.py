@@ -89,10 +89,10 @@ class NAttack(Attack):
             for chosen in groups(standing, self.population):
                 noise = _normal(images[chosen], [streams[i] for i in chosen], self.population)
                 points = self._images(problem.take(chosen), origin[chosen] + mean[chosen], noise)
-                rank = _z_scored(best.offer(chosen, points))
+                rank = _z_scored(best.offer(chosen, points)).to(noise.dtype)
                 move = torch.einsum("np,npd->nd", rank, noise).view_as(mean[chosen])
                 mean[chosen] += self.step_size / (self.population * self.sigma) * move
-            curve.append(float(best.lead.double().mean()))
+            curve.append(float(best.lead.mean()))
             if self.early_stop:
                 standing = best.standing(standing)
             if len(standing) == 0:
@@ -137,7 +137,7 @@ def _normal(images: Tensor, streams: Streams, draws: int) -> Tensor:
 def _z_scored(leads: Tensor) -> Tensor:
     """Each image's leads [n, draws] at mean 0 and deviation 1; zero where they are all alike.
 
-    Zero also where one of them is NaN: such a step says nothing about where to go.
+    Zero also where one of them is infinite: such a step says nothing about where to go.
     """
     spread = leads.std(dim=1, keepdim=True).clamp_min(torch.finfo(leads.dtype).tiny)
-    return ((leads - leads.mean(dim=1, keepdim=True)) / spread).nan_to_num(0.0)
+    return ((leads - leads.mean(dim=1, keepdim=True)) / spread).nan_to_num(0.0, 0.0, 0.0)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import torch
 from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.checks import check_count
+from multiway.attacks.checks import check_count, warn
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.objectives import Ascent, Goal
 from multiway.threat import Linf, Threat, make_streams
 
-__all__ = ["PGD", "paper_step"]
+__all__ = ["PGD", "default_share", "paper_step"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class PGD(Attack):
     Args:
         threat: what may be done to an image.
         steps: gradient steps in a run.
-        step_size: length of a step in the threat model's norm.
+        step_size: length of a step in the threat model's norm. None, the default, takes a share of
+            each image's own eps (of the whole space where it has no bound): see `default_share`.
         restarts: runs; each starts at another random point.
         random_start: whether the first run starts at random too, not at the image.
         momentum: share of the past direction in each step (0 for none).
@@ -48,7 +50,7 @@ class PGD(Attack):
     """
 
     steps: int = 40
-    step_size: float = 0.01
+    step_size: float | None = None
     restarts: int = 1
     random_start: bool = True
     momentum: float = 0.0
@@ -69,8 +71,8 @@ class PGD(Attack):
 
     @classmethod
     def paper_1k(cls, threat: Threat, objective: str = "margin") -> PGD:
-        """The paper's attack of 1,000 steps; it does not state the step (see `paper_step`)."""
-        return cls(threat, steps=1000, step_size=paper_step(threat), objective=objective)
+        """The paper's attack of 1,000 steps; it does not state their size: here eps / 30."""
+        return cls(threat, steps=1000, objective=objective)
 
     @classmethod
     def paper_5k(cls, threat: Threat, objective: str = "margin") -> PGD:
@@ -80,6 +82,7 @@ class PGD(Attack):
     def run(self, problem: Problem) -> Attempt:
         """`restarts` climbs on what still stands; memory does not grow with the steps."""
         goal = problem.goal(self.objective, self.kappa)
+        self._warn_if_too_short(problem)
         best = _Best(problem.images)
         standing = torch.arange(len(problem.images), device=problem.images.device)
         curve: list[float] = []
@@ -101,7 +104,7 @@ class PGD(Attack):
         left = problem.take(chosen)
         points = left.images
         if self.random_start:
-            points = left.threat.sample(points, make_streams(points, problem.seed, "pgd", restart))
+            points = left.threat.start(points, make_streams(points, problem.seed, "pgd", restart))
         velocity = torch.zeros_like(points) if self.momentum else None
         places = torch.arange(len(chosen), device=chosen.device)
         values = torch.zeros(len(chosen), dtype=torch.float64, device=chosen.device)
@@ -126,9 +129,37 @@ class PGD(Attack):
             if velocity is not None:
                 velocity = self.momentum * velocity + _at_mean_one(direction)
                 direction = velocity
-            points = left.threat.step(points, direction, self.step_size)
+            points = left.threat.step(points, direction, self._size(left))
             points = left.threat.project(points, left.images)
         return curve
+
+    def _size(self, problem: Problem) -> float | Tensor:
+        """The length of a step, one for all images of `problem` or [N]."""
+        if self.step_size is not None:
+            return self.step_size
+        return default_share(self.steps) * problem.threat.reach(problem.images)
+
+    def _warn_if_too_short(self, problem: Problem) -> None:
+        reach = problem.threat.reach(problem.images)
+        way = torch.as_tensor(self.steps * self._size(problem) / reach, dtype=torch.float64)
+        # From the image to the edge, or from a random start to the other side; less a hair.
+        needed = (2 if self.random_start else 1) - 1e-6
+        short = (way < needed).expand(len(problem.images)) & (self.steps > 1)
+        if bool(short.any()):
+            warn(
+                "short-steps",
+                f"all {self.steps} steps together go {float(way.min()):.2g} eps"
+                + (
+                    " from a random start, and to cross the ball takes 2"
+                    if self.random_start
+                    else ""
+                )
+                + ": at {count} of {total} images a part of the ball is out of reach, and the "
+                "accuracy may be too high. Take more or larger steps, or leave the step size to "
+                "the attack",
+                int(short.sum()),
+                len(problem.images),
+            )
 
     def _is_done(self, value: Tensor, broken: Tensor) -> Tensor:
         """Which images need no further step, [N]."""
@@ -144,33 +175,66 @@ class _Best:
 
     def __init__(self, images: Tensor) -> None:
         self.attempt = Attempt.blank(images)
-        self.value = torch.full_like(images.flatten(1)[:, 0], -math.inf)
         self.broken = torch.zeros_like(self.attempt.zero_gradients)
+        self.value = torch.full_like(self.broken, -math.inf, dtype=torch.float64)
         self.done = torch.zeros_like(self.broken)
+        # Whether a gradient has shown a way anywhere.
+        self.shown = torch.zeros_like(self.broken)
 
     def keep(
         self, chosen: Tensor, points: Tensor, ascent: Ascent, broken: Tensor, climbed: bool
     ) -> None:
         """Take in what was seen at `points`, which belong to the images `chosen`."""
         before = self.broken[chosen]
-        better = (broken & ~before) | ((broken == before) & (ascent.value > self.value[chosen]))
+        value = ascent.value.double()
+        better = (broken & ~before) | ((broken == before) & (value > self.value[chosen]))
         index = chosen[better]
         self.attempt.adversarial[index] = points[better]
-        self.value[index] = ascent.value[better]
+        self.value[index] = value[better]
         self.broken[index] = broken[better]
         self.attempt.forwards[chosen] += 1
         self.attempt.backwards[chosen] += int(climbed)
-        self.attempt.zero_gradients[chosen] |= ascent.zero & ~broken
+        if climbed:
+            self.shown[chosen] |= ~ascent.zero
+            self.attempt.zero_gradients[chosen] = ~self.shown[chosen]
         self.attempt.nan_gradients[chosen] |= ascent.nan
 
 
+def default_share(steps: int) -> float:
+    """What a step is of eps when nothing is said: 2.5 / steps, and not below the paper's 1/30.
+
+    All steps together then cross the ball (2 eps) with something to spare, in any norm. The usual
+    40 steps of .01 at eps .3 do not: they go 1.3 eps, and a random start on the wrong side is
+    never made good.
+
+    Example:
+        >>> [round(default_share(steps), 3) for steps in (1, 10, 40, 1000)]
+        [1.0, 0.25, 0.062, 0.033]
+    """
+    return max(1 / 30, min(1.0, 2.5 / steps))
+
+
 def paper_step(threat: Threat) -> float:
-    """eps / 30: the .01 that Madry et al. take at eps .3. The paper leaves its step size open."""
+    """eps / 30: the .01 that Madry et al. take at eps .3. The paper leaves its step size open.
+
+    Without a bound, a thirtieth of a pixel's range.
+    """
+    if isinstance(threat.eps, Tensor):
+        raise MultiwayError(
+            "images with an eps of their own need a step of their own; leave step_size to PGD"
+        )
     low, high = threat.bounds
-    return min(float(torch.as_tensor(threat.eps, dtype=torch.float64).min()), high - low) / 30
+    return (threat.eps if math.isfinite(threat.eps) else high - low) / 30
 
 
-def _check_step_size(size: float, threat: Threat) -> None:
+def _check_step_size(size: float | None, threat: Threat) -> None:
+    if size is None:
+        return
+    if not isinstance(size, Real):
+        raise MultiwayError(
+            f"step_size is one number (None for a share of each image's eps), not "
+            f"{type(size).__name__} {size!r}"
+        )
     if not (math.isfinite(size) and size > 0):
         raise MultiwayError(
             f"step_size is how far one step goes; it must be above 0, not {size} (0.01 on MNIST, "

@@ -28,7 +28,9 @@ class Best:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.attempt = Attempt.blank(problem.images)
-        self.lead = torch.full_like(problem.images.flatten(1)[:, 0], -math.inf)
+        self.lead = torch.full(
+            (len(problem.images),), -math.inf, dtype=torch.float64, device=problem.images.device
+        )
 
     def offer(self, chosen: Tensor, points: Tensor) -> Tensor:
         """Query `points`, the same number for each of the images `chosen` [n]; keep the best.
@@ -37,7 +39,7 @@ class Best:
             points: [n * draws, ...], those of one image together.
 
         Returns:
-            The attacker's lead at every point, [n, draws].
+            The attacker's lead at every point, [n, draws] in float64.
         """
         draws = len(points) // len(chosen)
         leads = self.problem.take(chosen).lead(self.problem.network(points), draws)

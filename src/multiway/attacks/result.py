@@ -22,7 +22,7 @@ class Attempt:
         forwards: forward passes spent on each image, [N].
         backwards: backward passes spent on each image, [N].
         loss_curve: mean objective at each step, [steps]; empty for attacks without one.
-        zero_gradients: who met a gradient of zero with something left to gain, [N].
+        zero_gradients: who met no gradient but zero, with something left to gain, [N].
         nan_gradients: who met a gradient that was not finite, [N].
     """
 
@@ -54,15 +54,15 @@ class AttackResult:
     Attributes:
         adversarial: [N, ...]; where the attack failed, its best try.
         success: [N]; the model in eval mode decides wrongly (targeted: for the target) on an
-            image that is finite and inside the threat model. An image that it gets wrong without
-            an attack is a success.
-        predictions: the model's decisions on `adversarial`, [N].
+            image that is finite and inside the threat model. Scores that are NaN are no right
+            decision. An image that it gets wrong without an attack is a success.
+        predictions: the model's decisions on `adversarial`, [N]; -1 where its scores are NaN.
         linf: the largest change of a pixel, [N].
         l2: the Euclidean norm of the change, [N].
         forwards: forward passes that the attack spent on each image, [N].
         backwards: backward passes, [N].
         loss_curve: mean objective at each step of the first run, [steps].
-        zero_gradients: images at which a gradient was zero with something left to gain, [N].
+        zero_gradients: images at which every gradient was zero, with something left to gain, [N].
         nan_gradients: images at which a gradient was not finite, [N].
     """
 

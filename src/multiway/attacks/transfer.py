@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from multiway import __version__
-from multiway.attacks.base import Attack
+from multiway.attacks.base import NO_DECISION, Attack, decisions
 from multiway.attacks.batches import Batch, BatchStore, show_warnings
-from multiway.attacks.checks import check_count
-from multiway.attacks.evaluate import predict
+from multiway.attacks.checks import check_count, check_model, check_scores, warn
+from multiway.attacks.evaluate import predict, score
 from multiway.attacks.identity import attack_name, fingerprint
 from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
@@ -28,7 +28,7 @@ class Transfer:
 
     Attributes:
         crafted: the attack on the source itself (its success is white-box).
-        predictions: of each target on the crafted images, [N].
+        predictions: of each target on the crafted images, [N]; -1 where its scores are NaN.
         accuracy: of each target on the crafted images.
         clean: of each target on the images as they were.
     """
@@ -76,15 +76,18 @@ def transfer(
     if not targets:
         raise MultiwayError("there is no model to transfer to; name at least one")
     check_count("batch_size", batch_size)
+    for model in (source, *targets.values()):
+        check_model(model)
     to_the_end = replace(attack, early_stop=False)
     store = None
     if directory is not None:
-        decisions, _ = predict(source, images, batch_size)
-        data = (images, labels, decisions)
+        scores = score(source, images, batch_size)
+        check_scores(scores)
+        data = (images, labels, scores.argmax(dim=1))
         key = fingerprint(
             source, data=data, attack=to_the_end, seed=seed, size=batch_size, version=__version__
         )
-        store = BatchStore(directory / f"transfer-{attack_name(attack)}-{key}")
+        store = BatchStore.of(directory / f"transfer-{attack_name(attack)}-{key}", scores)
     parts = []
     for place, chosen in enumerate(torch.split(torch.arange(len(images)), batch_size)):
         batch = None if store is None else store.read(place)
@@ -101,7 +104,16 @@ def transfer(
     adversarial = crafted.adversarial
     predictions, accuracy, clean = {}, {}, {}
     for name, model in targets.items():
-        predictions[name], _ = predict(model, adversarial, batch_size)
+        predictions[name] = decisions(score(model, adversarial, batch_size))
+        undecided = int((predictions[name] == NO_DECISION).sum())
+        if undecided:
+            warn(
+                "nan-scores",
+                f"{name} returns NaN or infinite scores, and so no class, for {{count}} of "
+                "{total} crafted images; they count as broken",
+                undecided,
+                len(images),
+            )
         before, _ = predict(model, images, batch_size)
         accuracy[name] = _accuracy(predictions[name], labels)
         clean[name] = _accuracy(before, labels)
