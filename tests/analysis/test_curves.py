@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,11 +21,14 @@ from multiway.analysis import (
     accuracy_against_steps,
 )
 from multiway.analysis.curves import default_kappas
-from multiway.attacks import FGSM, PGD, transfer
+from multiway.attacks import FGSM, PGD, AttackWarning, transfer
 from multiway.errors import MultiwayError
 from multiway.threat import L2, Linf
 
 SHAPE = (1, 3, 4)
+
+# Runs that are too short for their ball are what is compared here.
+pytestmark = pytest.mark.filterwarnings("ignore:all .* steps together")
 
 
 class Plane(nn.Module):
@@ -68,9 +72,9 @@ def shares(curve: Curve) -> list[float]:
 def test_against_eps_a_linear_model_falls_in_steps() -> None:
     model = Plane(0)
     images, labels = samples(model)
-    attack = PGD(Linf(0.1), steps=30)
+    attack = PGD(Linf(0.1), steps=25)
     radii = [0.004, 0.01, 0.02, 0.05, 0.2]
-    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, radii, share=0.1)
+    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, radii)
     distances = model.distances(images)
     # The numbers must tell radii apart, or any curve would do.
     expected = [1.0, *(float((distances > eps).double().mean()) for eps in radii)]
@@ -81,7 +85,7 @@ def test_against_eps_a_linear_model_falls_in_steps() -> None:
     assert all(interval.n == 24 for interval in curve.intervals)
     assert curve.white_box
     assert curve.attack["threat"]["eps"] == "varies"
-    assert curve.attack["step_size"] == "eps/10"
+    assert curve.attack["step_size"] == "0.1 eps"
 
 
 def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
@@ -107,25 +111,30 @@ def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
     assert shares(curve)[1] == pytest.approx(float(standing.double().mean()))
 
 
-def test_each_radius_has_its_share_as_a_step_or_the_attacks_own() -> None:
+def test_each_radius_has_a_step_that_fits_or_the_one_that_is_named() -> None:
     model = Plane(0)
     images, labels = samples(model)
     # One step from the image: the radius is reached only if the step is as long.
-    attack = PGD(Linf(0.1), steps=1, step_size=0.004, random_start=False)
+    attack = PGD(Linf(0.1), steps=1, random_start=False)
     radii = [0.004, 0.02, 0.05]
-    (with_share,) = accuracy_against_eps({"m": model}, images, labels, attack, radii, share=1.0)
-    (fixed,) = accuracy_against_eps({"m": model}, images, labels, attack, radii, share=None)
+    (fitting,) = accuracy_against_eps({"m": model}, images, labels, attack, radii)
+    short = replace(attack, step_size=0.004)
+    (fixed,) = accuracy_against_eps({"m": model}, images, labels, short, radii)
     distances = model.distances(images)
     expected = [float((distances > eps).double().mean()) for eps in radii]
-    assert shares(with_share)[1:] == pytest.approx(expected)
+    assert shares(fitting)[1:] == pytest.approx(expected)
     assert shares(fixed)[1:] == pytest.approx([expected[0]] * 3)
-    assert fixed.attack["step_size"] == 0.004
+    assert (fitting.attack["step_size"], fixed.attack["step_size"]) == ("1 eps", 0.004)
+    (half,) = accuracy_against_eps({"m": model}, images, labels, short, radii, share=0.5)
+    halves = [float((distances > eps / 2).double().mean()) for eps in radii]
+    assert shares(half)[1:] == pytest.approx(halves)
+    assert half.attack["step_size"] == "0.5 eps"
     fgsm = FGSM(Linf(0.1), objective="margin")
     (exact,) = accuracy_against_eps({"m": model}, images, labels, fgsm, radii)
-    assert shares(exact) == shares(with_share)
+    assert shares(exact) == shares(fitting)
 
 
-def test_the_step_follows_the_whole_range_of_l2() -> None:
+def test_unbounded_in_l2_goes_further_than_one() -> None:
     model = Plane(0)
     weight = model.weight.detach()
     corner = (weight > 0).double().view(1, *SHAPE)
@@ -133,8 +142,33 @@ def test_the_step_follows_the_whole_range_of_l2() -> None:
     # The plane is more than 1 away in L2, and less than the diagonal of the cube.
     assert 1 < float(model.height(corner) / weight.norm()) < math.sqrt(12)
     attack = PGD(L2(1.0), steps=1, random_start=False)
-    (curve,) = accuracy_against_eps({"m": model}, corner, labels, attack, [math.inf], share=1.0)
-    assert shares(curve) == [1.0, 0.0]
+    for share in (None, 1.0):
+        (curve,) = accuracy_against_eps(
+            {"m": model}, corner, labels, attack, [1.0, math.inf], share=share
+        )
+        assert shares(curve) == [1.0, 1.0, 0.0]
+
+
+def test_all_numbers_of_steps_share_the_step_of_the_largest() -> None:
+    model = Plane(2)
+    images, labels = samples(model)
+    attack = PGD(Linf(0.03), random_start=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (curve,) = accuracy_against_steps({"m": model}, images, labels, attack, [1, 5, 10])
+    # A quarter of eps, with which 10 steps go 2.5 eps.
+    assert curve.attack["step_size"] == pytest.approx(0.0075)
+    distances = model.distances(images)
+    gone = [0.0075, 0.03, 0.03]
+    expected = [float((distances > way).double().mean()) for way in gone]
+    assert shares(curve)[1:] == pytest.approx(expected)
+    short = replace(attack, step_size=0.001)
+    with pytest.warns(AttackWarning, match="all 2 steps together go") as caught:
+        accuracy_against_steps({"m": model}, images, labels, short, [1, 2])
+    assert len(caught) == 1
+    own = PGD(Linf(torch.full((24,), 0.03)))
+    with pytest.raises(MultiwayError, match="need a step_size that is named"):
+        accuracy_against_steps({"m": model}, images, labels, own, [1, 2])
 
 
 def test_against_steps_from_the_image_is_a_closed_form() -> None:

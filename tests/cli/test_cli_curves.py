@@ -49,7 +49,8 @@ def test_each_model_attacks_the_others(in_process: Command) -> None:
     curves = json.loads(done.stdout)["curves"]
     pairs = [(curve["source"], curve["target"]) for curve in curves]
     assert pairs == [("half", "half"), ("more", "half"), ("more", "more"), ("half", "more")]
-    assert all(curve["attack"]["step_size"] == pytest.approx(0.1 / 30) for curve in curves)
+    # 2.5 eps over the longest run, the same for the shorter one.
+    assert all(curve["attack"]["step_size"] == pytest.approx(0.0625) for curve in curves)
     alone = in_process("curves", *given, "--white-box", "--json")
     white = json.loads(alone.stdout)["curves"]
     assert [values(one) for one in white] == [values(curves[0]), values(curves[2])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +12,15 @@ from typing import Any
 from torch import Tensor, nn
 
 from multiway.analysis.sweep import Curve, Plan, Sweep
-from multiway.attacks import PGD, Attack
+from multiway.attacks import PGD, Attack, AttackWarning
 from multiway.attacks.identity import describe
+from multiway.attacks.pgd import default_share
 from multiway.classifier import EncodedClassifier
 from multiway.codebook import LEAD
 from multiway.errors import MultiwayError
 from multiway.objectives import bind
 
 __all__ = [
-    "SHARE",
     "Curve",
     "accuracy_against_eps",
     "accuracy_against_kappa",
@@ -31,9 +32,6 @@ __all__ = [
 PAPER_KAPPAS = (10.0, 300.0, 1500.0, 3000.0, 6000.0)
 PAPER_HIT = 1000.0
 LOGIT_KAPPAS = (1.0, 3.0, 10.0, 30.0, 100.0)
-
-# Madry et al.'s .01 at eps .3; the paper leaves its step size open.
-SHARE = 1 / 30
 
 
 def accuracy_against_steps(
@@ -49,7 +47,7 @@ def accuracy_against_steps(
     directory: Path | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> list[Curve]:
-    """Accuracy under `attack` with each number of `steps`, all of the attack's own step size.
+    """Accuracy under `attack` with each number of `steps`, all of one size.
 
     Each number is a run of its own, from the same random start. Because PGD keeps the best point
     it has seen, white-box accuracy cannot rise with the steps; black-box accuracy can, for what is
@@ -59,7 +57,8 @@ def accuracy_against_steps(
         models: the targets by name; each is attacked white-box too.
         images: [N, ...], in the bounds of the threat model.
         labels: int64 [N].
-        attack: its objective, threat model, step size and restarts hold for all.
+        attack: its objective, threat model, step size and restarts hold for all. A step size that
+            it leaves open is the one that PGD takes for the largest number.
         steps: whole numbers, 1 or more; 0 is the clean accuracy, which is always there.
         substitutes: on which the black-box images are crafted; each other model when not given,
             an empty mapping for none.
@@ -71,10 +70,16 @@ def accuracy_against_steps(
         Target by target: white-box, then from each substitute.
     """
     numbers = _rising("steps", steps)
+    attack = _with_step(replace(attack, steps=numbers[-1]), images)
     attacks = [replace(attack, steps=number) for number in numbers]
-    told = {**describe(attack), "steps": "varies"}
     sweep = Sweep(models, substitutes, images, labels, seed, batch_size, directory, progress)
-    return sweep.curves("steps", told, lambda source: Plan(numbers, attacks))
+    with warnings.catch_warnings():
+        # That few steps do not cross the ball is what the curve is there to show.
+        few = "|".join(str(number) for number in numbers[:-1])
+        warnings.filterwarnings("ignore", f"all ({few}) steps together", AttackWarning)
+        return sweep.curves(
+            "steps", _told(attack, steps="varies"), lambda source: Plan(numbers, attacks)
+        )
 
 
 def accuracy_against_eps(
@@ -84,7 +89,7 @@ def accuracy_against_eps(
     attack: Attack,
     eps: Sequence[float],
     *,
-    share: float | None = SHARE,
+    share: float | None = None,
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
@@ -98,17 +103,17 @@ def accuracy_against_eps(
 
     Args:
         attack: its objective and settings hold for all radii.
-        share: what PGD's step is of the radius (of the whole range where eps is infinite);
-            None leaves the attack's own step at all radii.
+        share: what PGD's step is of each radius (of the whole range where eps is infinite). When
+            not given, the step is what the attack says, or a share that PGD chooses by its steps.
 
     Other arguments and what is returned are as in `accuracy_against_steps`.
     """
     radii = _rising("eps", eps)
     attacks = [_at_radius(attack, radius, share, images) for radius in radii]
-    told = describe(attack)
+    told = _told(attack)
     told["threat"]["eps"] = "varies"
     if share is not None and isinstance(attack, PGD):
-        told["step_size"] = f"eps/{1 / share:.4g}"
+        told["step_size"] = f"{share:.4g} eps"
     sweep = Sweep(models, substitutes, images, labels, seed, batch_size, directory, progress)
     return sweep.curves("eps", told, lambda source: Plan(radii, attacks))
 
@@ -154,9 +159,8 @@ def accuracy_against_kappa(
         unit = "mean squared error" if _has_codes(source) else "logits"
         return Plan(values, attacks, unit, from_clean=False)
 
-    told = {**describe(attack), "kappa": "varies"}
     sweep = Sweep(models, substitutes, images, labels, seed, batch_size, directory, progress)
-    return sweep.curves("kappa", told, plan, white_box=False)
+    return sweep.curves("kappa", _told(attack, kappa="varies"), plan, white_box=False)
 
 
 def default_kappas(source: nn.Module) -> tuple[float, ...]:
@@ -191,6 +195,24 @@ def _at_radius(attack: Attack, radius: float, share: float | None, images: Tenso
     if share is None or not isinstance(attack, PGD):
         return replace(attack, threat=threat)
     return replace(attack, threat=threat, step_size=share * float(threat.reach(images)))
+
+
+def _with_step(attack: PGD, images: Tensor) -> PGD:
+    """The attack with its step size as a number."""
+    if attack.step_size is not None:
+        return attack
+    reach = attack.threat.reach(images)
+    if isinstance(reach, Tensor):
+        raise MultiwayError("images with an eps of their own need a step_size that is named")
+    return replace(attack, step_size=default_share(attack.steps) * reach)
+
+
+def _told(attack: Attack, **varied: str) -> dict[str, Any]:
+    """The attack's settings, with the step that it takes where it leaves that open."""
+    told: dict[str, Any] = describe(attack)
+    if isinstance(attack, PGD) and attack.step_size is None:
+        told["step_size"] = f"{default_share(attack.steps):.4g} eps"
+    return {**told, **varied}
 
 
 def _has_codes(model: nn.Module) -> bool:

@@ -95,9 +95,7 @@ def curves(
     Finished batches are kept in --out: after a kill the same command goes on there.
     """
     from multiway.analysis import default_objectives
-    from multiway.analysis.curves import SHARE
     from multiway.attacks import AttackWarning, build_attack
-    from multiway.attacks.pgd import paper_step
     from multiway.data import to_float
     from multiway.report.curves import curve_tables, draw_curves
     from multiway.report.style import save_both
@@ -132,11 +130,10 @@ def curves(
         warnings.simplefilter("always", AttackWarning)
         for name in objectives:
             attack = build_attack(
-                "pgd", threat, objective=name, steps=steps, restarts=restarts,
-                step_size=paper_step(threat) if step_size is None else step_size,
-            )  # fmt: skip
+                "pgd", threat, objective=name, steps=steps, step_size=step_size, restarts=restarts
+            )
             found += _measure(
-                against, attack, values, SHARE if step_size is None else None,
+                against, attack, values,
                 models=models, images=to_float(images.images), labels=images.labels,
                 substitutes=substitutes, seed=seed, batch_size=batch_size,
                 directory=out / "batches", progress=advance,
@@ -210,9 +207,7 @@ def _default_values(against: str, data: str, norm: str | None) -> list[float] | 
     return None
 
 
-def _measure(
-    against: str, attack: Any, values: list[float] | None, share: float | None, **common: Any
-) -> list[Curve]:
+def _measure(against: str, attack: Any, values: list[float] | None, **common: Any) -> list[Curve]:
     from multiway.analysis import (
         accuracy_against_eps,
         accuracy_against_kappa,
@@ -222,7 +217,7 @@ def _measure(
     if against == "kappa":
         return accuracy_against_kappa(attack=attack, kappa=values, **common)
     if against == "eps":
-        return accuracy_against_eps(attack=attack, eps=values or [], share=share, **common)
+        return accuracy_against_eps(attack=attack, eps=values or [], **common)
     # 5.0 was written 5; 2.5 stays, and is refused.
     steps: list[Any] = [int(value) if value == value // 1 else value for value in values or []]
     return accuracy_against_steps(attack=attack, steps=steps, **common)
