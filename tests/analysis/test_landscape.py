@@ -152,6 +152,18 @@ def test_without_a_gradient_nothing_moves_along_it() -> None:
     assert torch.equal(one.values, one.values[:1].expand(5, 5))
 
 
+def test_a_model_that_breaks_down_is_not_drawn() -> None:
+    class Root(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            # Real only where the first pixel is above 0.4.
+            height = (images[:, 0, 0, 0] - 0.4).sqrt()
+            return torch.stack([torch.zeros_like(height), height], dim=1)
+
+    images = torch.full((1, *SHAPE), 0.5, dtype=torch.float64)
+    with pytest.raises(MultiwayError, match="Root returns NaN or infinite values at . of 9 points"):
+        landscapes({"Root": Root()}, images, torch.tensor([0]), eps=0.2, points=3)
+
+
 def test_batches_change_nothing_and_all_points_are_counted() -> None:
     model, images, labels = encoded("ro", 40), interior(2), torch.tensor([0, 1])
     counted: list[int] = []

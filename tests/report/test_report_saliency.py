@@ -61,3 +61,5 @@ def test_rows_are_samples_and_columns_models(channels: int, tmp_path: Path) -> N
 def test_two_channels_cannot_be_shown() -> None:
     with pytest.raises(MultiwayError, match="1 or 3 channels can be shown, not of 2"):
         draw(torch.rand(1, 2, 4, 4), {"a": torch.rand(1, 2, 4, 4)})
+    with pytest.raises(MultiwayError, match="no gradient to draw"):
+        draw(torch.rand(1, 1, 4, 4), {})

@@ -157,6 +157,7 @@ def landscapes(
                 gradient = gradients[name][place]
                 grid = _grid(images[place], gradient.sign(), noise[place], axis, clamp, batch_size)
                 values, margins = _measure(model, quantity, grid, labels[place], progress)
+                _check_finite(name, number, values, margins)
                 found.append(
                     Landscape(
                         name, number, int(labels[place]), objective, quantity,
@@ -218,6 +219,15 @@ def _measure(
         if progress is not None:
             progress(len(images))
     return torch.cat(values), torch.cat(margins)
+
+
+def _check_finite(name: str, sample: int, values: Tensor, margins: Tensor) -> None:
+    broken = int((~(values.isfinite() & margins.isfinite())).sum())
+    if broken:
+        raise MultiwayError(
+            f"{name} returns NaN or infinite values at {broken} of {len(values)} points around "
+            f"sample {sample}; a smaller eps may avoid them, or mend the model"
+        )
 
 
 def _trained_to_codes(model: nn.Module) -> bool:

@@ -31,7 +31,7 @@ Objectives = Annotated[
     list[str] | None,
     typer.Option(
         "--objective",
-        help="Whose gradient: own, ce, margin or dlr; a figure each. [default: own and margin]",
+        help="What is ascended: own, ce, margin or dlr. [default: own and margin]",
     ),
 ]
 PictureOut = Annotated[

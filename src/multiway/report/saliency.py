@@ -28,6 +28,7 @@ def gradient_map(gradient: Tensor) -> tuple[Tensor, float]:
     zero gives zeros and 0.
 
     Example:
+        >>> import torch
         >>> gradient_map(torch.tensor([[[2.0, -2.0]], [[0.0, -2.0]]]))[0]
         tensor([[ 0.5025, -1.0000]])
     """
@@ -57,6 +58,8 @@ def draw_saliency(
         rows: what each image is called, N of them.
         objective: whose gradients these are.
     """
+    if not gradients:
+        raise MultiwayError("there is no gradient to draw; name at least one model")
     channels = images.shape[1]
     if channels not in (1, 3):
         raise MultiwayError(f"images of 1 or 3 channels can be shown, not of {channels}")
