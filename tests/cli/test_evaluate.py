@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from conftest import Command, command
 
 # Small steps, so that images stand long enough for a kill to come between two batches.
-SLOW = ("--attack", "pgd", "--eps", "0.02", "--steps", "600", "--step-size", "0.0001",
+SLOW = ("--attack", "pgd", "--eps", "0.02", "--steps", "150", "--step-size", "0.0004",
         "--restarts", "2", "--batch-size", "15", "--json")  # fmt: skip
 
 
@@ -24,7 +25,7 @@ def run(tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "ro")
     done = subprocess.run(
-        command("train", *options, "--recipe", "wong-mnist", "--epochs", "3", "--out", "run"),
+        command("train", *options, "--recipe", "wong-mnist", "--epochs", "10", "--out", "run"),
         cwd=folder, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -104,14 +105,150 @@ def test_the_boundary_attack_reports_distances(
         (("--attack", "pgd", "--eps", "-0.1"), "above 0"),
         (("--attack", "pgd", "--eps", "0.1", "--step-size", "0"), "step_size"),
         (("--attack", "pgd", "--eps", "0.1", "--steps", "0"), "steps"),
+        (("--attack", "fgsm", "--attack", "apgd", "--draws", "3"), "'fgsm' has no draws; it takes"),
+        (("--attack", "noise", "--eps", "0.1", "--kind", "corner"), "did you mean 'corners'"),
+        (("--attack", "pgd", "--kappa", "3"), "No such option: --kappa"),
+        (("--out", "here"), "--out is for a --network"),
+        (("--batch-size", "0"), "batch-size"),
     ],
 )
 def test_mistakes_are_one_line(
-    options: tuple[str, ...], message: str, run: Path, tmp_path: Path, multiway: Command
+    options: tuple[str, ...], message: str, run: Path, tmp_path: Path, in_process: Command
 ) -> None:
     shutil.copytree(run, tmp_path / "run")
-    done = multiway("evaluate", "run", *options)
+    done = in_process("evaluate", "run", *options)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
+
+
+def test_a_message_names_flags_and_nothing_else(
+    run: Path, tmp_path: Path, in_process: Command
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    said = in_process("evaluate", "run", "--attack", "pgd", "--queries", "9").stderr
+    known = in_process("evaluate", "--help").stdout
+    flags = said.partition("it takes ")[2].strip().split(", ")
+    assert {"--steps", "--momentum", "--eps"} <= set(flags)
+    assert all(flag in known for flag in flags)
+
+
+def test_each_attack_gets_the_options_that_it_has(
+    run: Path, tmp_path: Path, in_process: Command
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    words = ("--attack", "fgsm", "--attack", "pgd", "--attack", "noise", "--attack", "nattack",
+             "--steps", "3", "--momentum", "0.5", "--draws", "7", "--kind", "corners",
+             "--population", "5", "--eps", "0.01", "--limit", "6", "--json")  # fmt: skip
+    done = in_process("evaluate", "run", *words)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)
+    fgsm, pgd, noise, nattack = row["attacked_with"]
+    assert "steps" not in fgsm
+    assert (pgd["steps"], pgd["momentum"], pgd["step_size"]) == (3, 0.5, "eps/1.2")
+    assert (noise["draws"], noise["kind"]) == (7, "corners")
+    assert (nattack["steps"], nattack["population"]) == (3, 5)
+
+
+def test_other_settings_do_not_overwrite_a_result(
+    run: Path, tmp_path: Path, in_process: Command
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    short = ("--attack", "pgd", "--eps", "0.05", "--limit", "6")
+    for change in (
+        ("--steps", "2"),
+        ("--steps", "3"),
+        ("--steps", "3", "--restarts", "2"),
+        ("--steps", "3", "--step-size", "0.1"),
+        ("--steps", "3", "--seed", "1"),
+        ("--steps", "3"),
+    ):
+        assert in_process("evaluate", "run", *short, *change).returncode == 0
+    kept = [json.loads(path.read_text()) for path in (tmp_path / "run/results").glob("pgd-*.json")]
+    assert len(kept) == 5
+    settings = {json.dumps([row["attacked_with"], row["seed"]]) for row in kept}
+    assert len(settings) == 5
+
+
+FOREIGN = """
+import torch
+from torch import nn
+
+def make():
+    torch.manual_seed({seed})
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+"""
+
+
+def test_networks_of_the_same_name_keep_their_own_results(
+    tiny_npz: Path, tmp_path: Path, in_process: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for seed, name in enumerate(("neta", "netb")):
+        (tmp_path / f"{name}.py").write_text(FOREIGN.format(seed=seed))
+    networks = ("--network", "neta:make", "--network", "netb:make", "--network", "neta:make")
+    words = ("--data", f"npz:{tiny_npz}", "--out", "O", "--attack", "fgsm", "--objective", "ce",
+             "--eps", "0.1", "--json")  # fmt: skip
+    done = in_process("evaluate", *networks, *words)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["name"] for row in rows] == ["neta.make-1", "netb.make", "neta.make-2"]
+    assert {row["weights"] for row in rows} == {"given"}
+    assert rows[0]["clean"] == rows[2]["clean"] != rows[1]["clean"]
+    for row in rows:
+        (path,) = (tmp_path / "O" / row["name"] / "results").glob("*.json")
+        assert json.loads(path.read_text())["clean"] == row["clean"]
+    refused = in_process("evaluate", "--network", "neta:make", *words, "--best")
+    assert refused.returncode == 2
+    assert "--best is for runs" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["train", "--data", "mnist"], "the training goes on with the same command and --resume"),
+        (["evaluate", "run"], "finished batches are kept"),
+        (["data", "list"], "stopped\n"),
+    ],
+)
+def test_what_a_stopped_command_says(
+    words: list[str],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from multiway.cli import app, main
+
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "app", interrupted)
+    monkeypatch.setattr(sys, "argv", ["multiway", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    said = capsys.readouterr().err
+    assert says in said
+    assert ("--resume" in said) == (words[0] == "train")
+
+
+def test_a_long_walk_tells_where_it_is(
+    run: Path, tmp_path: Path, in_process: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    monkeypatch.setattr("multiway.cli.evaluate.LINE_EVERY", 0)
+    done = in_process("evaluate", "run", "--attack", "boundary", "--steps", "150", "--limit", "3")
+    assert done.returncode == 0, done.stderr
+    assert "boundary: 100 passes through this batch" in done.stderr
+
+
+def test_autoattack_keeps_what_it_has_in_small_batches(
+    run: Path, tmp_path: Path, in_process: Command
+) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    done = in_process("evaluate", "run", "--attack", "autoattack", "--eps", "0.5", "--limit", "60")
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("autoattack: ")]
+    assert len(lines) >= 2
+    assert lines[0].startswith("autoattack: 25 of ")

@@ -11,7 +11,7 @@ from multiway.attacks.fgsm import FGSM
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
-from multiway.attacks.registry import ATTACKS, build_attack, has_objective
+from multiway.attacks.registry import ATTACKS, build_attack, has_objective, options_of
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.attacks.square import Square
 from multiway.attacks.transfer import Transfer, transfer
@@ -41,6 +41,7 @@ __all__ = [
     "build_attack",
     "evaluate",
     "has_objective",
+    "options_of",
     "schott_protocol",
     "transfer",
 ]

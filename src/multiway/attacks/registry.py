@@ -19,7 +19,7 @@ from multiway.attacks.square import Square
 from multiway.errors import MultiwayError, choose
 from multiway.threat import Threat
 
-__all__ = ["ATTACKS", "build_attack", "has_objective"]
+__all__ = ["ATTACKS", "build_attack", "has_objective", "options_of"]
 
 # Each is called with a threat model and the options that its signature names.
 ATTACKS: dict[str, Callable[..., Attack]] = {
@@ -38,6 +38,17 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
 }
 
 
+def options_of(name: str) -> list[str]:
+    """What may be set on the attack called `name`, beside its threat model.
+
+    Example:
+        >>> options_of("square")
+        ['queries', 'early_stop']
+    """
+    parameters = inspect.signature(ATTACKS[choose("attack", name, ATTACKS)]).parameters
+    return [key for key in parameters if key not in ("threat", "progress")]
+
+
 def has_objective(name: str) -> bool:
     """Whether the attack called `name` ascends an objective that its user may choose.
 
@@ -45,7 +56,7 @@ def has_objective(name: str) -> bool:
         >>> has_objective("pgd"), has_objective("boundary")
         (True, False)
     """
-    return "objective" in inspect.signature(ATTACKS[choose("attack", name, ATTACKS)]).parameters
+    return "objective" in options_of(name)
 
 
 def build_attack(name: str, threat: Threat, **options: Any) -> Attack:
@@ -59,14 +70,11 @@ def build_attack(name: str, threat: Threat, **options: Any) -> Attack:
     Raises:
         MultiwayError: an unknown name, or an option that the attack does not have.
     """
-    builder = ATTACKS[choose("attack", name, ATTACKS)]
     given = {key: value for key, value in options.items() if value is not None}
-    allowed = [
-        key for key in inspect.signature(builder).parameters if key not in ("threat", "progress")
-    ]
+    allowed = options_of(name)
     unknown = [key for key in given if key not in allowed]
     if unknown:
         raise MultiwayError(
             f"attack '{name}' has no {', '.join(unknown)}; it takes {', '.join(allowed)}"
         )
-    return builder(threat, **given)
+    return ATTACKS[name](threat, **given)

@@ -32,8 +32,20 @@ def main() -> None:
         sys.stderr.close()
         status = 1
     if status == INTERRUPTED:  # typer makes this of a KeyboardInterrupt, too
-        sys.stderr.write("stopped; a training goes on with the same command and --resume\n")
+        sys.stderr.write(_how_to_go_on(sys.argv[1:]))
     sys.exit(status)
+
+
+def _how_to_go_on(words: list[str]) -> str:
+    """What is left of a command that was stopped."""
+    if words[:1] == ["train"]:
+        return "stopped; the training goes on with the same command and --resume\n"
+    if words[:1] == ["evaluate"]:
+        return (
+            "stopped; finished batches are kept in the run's folder (of a --network, in --out), "
+            "and the same command goes on there\n"
+        )
+    return "stopped\n"
 
 
 def _usage(error: TyperException) -> int:

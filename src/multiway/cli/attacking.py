@@ -12,17 +12,23 @@ from multiway.cli.options import Number
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
+    from multiway.attacks import Attack
     from multiway.threat import Threat
 
 __all__ = [
+    "Draws",
     "Eps",
     "Kappa",
+    "Kind",
+    "Momentum",
     "Norm",
     "Objective",
+    "Population",
     "Queries",
     "Restarts",
     "StepSize",
     "Steps",
+    "build_attacks",
     "check_options",
     "choose_threat",
     "usual_eps",
@@ -48,7 +54,10 @@ Eps = Annotated[
 ]
 Norm = Annotated[str | None, typer.Option("--norm", help="linf or l2. [default: l2 for boundary]")]
 Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.")]
-StepSize = Annotated[float | None, Number("--step-size", help="0.01 or 2/255.")]
+StepSize = Annotated[
+    float | None,
+    Number("--step-size", help="0.01 or 2/255. [default for pgd: 2.5 eps / steps, or eps / 30]"),
+]
 Restarts = Annotated[int | None, typer.Option("--restarts", help="Runs.")]
 Kappa = Annotated[
     float | None, Number("--kappa", help="Confidence of margin, in the paper's units.")
@@ -56,19 +65,55 @@ Kappa = Annotated[
 Queries = Annotated[
     int | None, typer.Option("--queries", help="Budget of an image (square, nattack).")
 ]
+Momentum = Annotated[
+    float | None, Number("--momentum", help="Share of the past direction in a step (pgd).")
+]
+Population = Annotated[
+    int | None, typer.Option("--population", help="Samples in a step (nattack).")
+]
+Draws = Annotated[int | None, typer.Option("--draws", help="For each image (noise).")]
+Kind = Annotated[str | None, typer.Option("--kind", help="Of noise: uniform or corners.")]
+
+
+# Options of the threat model, which every attack has.
+OF_THREAT = ("eps", "norm")
 
 
 def check_options(names: Sequence[str], options: dict[str, Any]) -> None:
-    """Refuse unknown attacks, and options without an attack, before anything is loaded."""
-    from multiway.attacks import ATTACKS
+    """Refuse unknown attacks, and options that no attack has, before anything is loaded."""
+    from multiway.attacks import ATTACKS, options_of
 
     for name in names:
         choose("attack", name, ATTACKS)
-    given = [f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None]
+    given = [key for key, value in options.items() if value is not None]
     if given and not names:
-        raise MultiwayError(f"{given[0]} is for an attack; name one: --attack pgd")
+        raise MultiwayError(f"{_flag(given[0])} is for an attack; name one: --attack pgd")
+    for key in given:
+        if key in OF_THREAT or any(key in options_of(name) for name in names):
+            continue
+        told = []
+        for name in dict.fromkeys(names):
+            flags = [_flag(one) for one in options if one in (*options_of(name), *OF_THREAT)]
+            told.append(f"'{name}' has no {key.replace('_', ' ')}; it takes {', '.join(flags)}")
+        raise MultiwayError(f"{_flag(key)}: {'; '.join(told)}")
     if options.get("norm") is not None:
         choose("norm", options["norm"], NORMS)
+
+
+def build_attacks(names: Sequence[str], threat: Threat, options: dict[str, Any]) -> list[Attack]:
+    """The attacks called `names`; each gets those of `options` that it has."""
+    from multiway.attacks import build_attack, options_of
+
+    return [
+        build_attack(
+            name, threat, **{key: options[key] for key in options_of(name) if key in options}
+        )
+        for name in names
+    ]
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def usual_eps(data: str, norm: str = "linf") -> float:

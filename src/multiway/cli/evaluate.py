@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 import warnings
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from multiway.cli.attacking import (
+    Draws,
     Eps,
-    Kappa,
+    Kind,
+    Momentum,
     Norm,
     Objective,
+    Population,
     Queries,
     Restarts,
     Steps,
     StepSize,
+    build_attacks,
     check_options,
     choose_threat,
 )
-from multiway.cli.console import attack_progress, print_json, print_table, say
+from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_table, say
 from multiway.cli.options import (
     Best,
     DataDir,
@@ -39,6 +46,7 @@ from multiway.cli.options import (
     choose_device,
     each_subject,
 )
+from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -48,8 +56,11 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
-# Attacks that take thousands of passes for each image.
-SLOW = {"nattack", "boundary", "noise"}
+# Attacks that take thousands of passes for each image: small batches, so that progress is shown
+# and a kill costs little.
+SLOW = {
+    "apgd-t", "autoattack", "boundary", "fab", "nattack", "noise", "pgd-1k", "pgd-5k", "square",
+}  # fmt: skip
 
 
 def evaluate(
@@ -68,8 +79,11 @@ def evaluate(
     steps: Steps = None,
     step_size: StepSize = None,
     restarts: Restarts = None,
-    kappa: Kappa = None,
+    momentum: Momentum = None,
     queries: Queries = None,
+    population: Population = None,
+    draws: Draws = None,
+    kind: Kind = None,
     network: Network = None,
     weights: Weights = None,
     data: DataName = None,
@@ -81,7 +95,9 @@ def evaluate(
     ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option("--batch-size", help="Images at a time. [default: 250; 25 for slow ones]"),
+        typer.Option(
+            "--batch-size", help="Images at a time. [default: 250; 25 for slow ones]", min=1
+        ),
     ] = None,
     limit: Limit = None,
     seed: Seed = 0,
@@ -92,9 +108,9 @@ def evaluate(
     """Clean accuracy of trained runs, and their accuracy under attacks.
 
     Finished batches are kept in the run's folder: after a kill the same command goes on there.
-    For a --network that was not trained here, --out is that folder.
+    For a --network that was not trained here, --out is that folder. Of several attacks each gets
+    the options that it has.
     """
-    from multiway.attacks import build_attack
     from multiway.subjects import load_subjects
     from multiway.training import Run, accuracy
 
@@ -104,12 +120,15 @@ def evaluate(
         "steps": steps,
         "step_size": step_size,
         "restarts": restarts,
-        "kappa": kappa,
+        "momentum": momentum,
         "queries": queries,
+        "population": population,
+        "draws": draws,
+        "kind": kind,
     }
     names = attack or []
+    _check_places(runs, network, out, best)
     if batch_size is None:
-        # Progress is shown, and a kill survived, batch by batch.
         batch_size = 25 if SLOW.intersection(names) else 250
     check_options(names, {**options, "eps": eps, "norm": norm})
     where: dict[str, Any] = {
@@ -118,29 +137,70 @@ def evaluate(
     }  # fmt: skip
     rows = []
     # One at a time: runs on different data may stand in one table.
+    networks = iter(_named_apart(network or []))
     for chosen in each_subject(runs, network, weights):
+        where["best"] = best and bool(chosen[0])
         (subject,), images = load_subjects(*chosen, **where)
+        if subject.run is None:
+            subject = replace(subject, name=next(networks))
         row: dict[str, Any] = {
             **subject.as_dict(),
             "data": images.name,
-            "weights": "best" if best else "last",
+            "weights": "given" if subject.run is None else "best" if best else "last",
             "seed": seed,
         }
+        attacks: list[Attack] = []
         run = subject.run or (None if out is None else Run(out / subject.name))
         if names:
             threat = choose_threat(names, images.name, norm, eps)
-            attacks = [build_attack(name, threat, **options) for name in names]
+            attacks = build_attacks(names, threat, options)
             batches = None if run is None else run.directory / "batches"
             row |= _attacked(subject.model, images, attacks, seed, batch_size, batches)
         else:
             row["clean"] = accuracy(subject.model, images, place).as_dict()
         if run is not None:
-            run.write_result("-".join([*(names or ["clean"]), *_told(row)]), row)
+            key = _key(images, attacks, seed)
+            run.write_result("-".join([*(names or ["clean"]), *_told(row), key]), row)
         rows.append(row)
     if json:
         print_json(rows)
     else:
         _show(rows)
+
+
+def _check_places(
+    runs: list[Path] | None, networks: list[str] | None, out: Path | None, best: bool
+) -> None:
+    """Refuse options that would do nothing."""
+    if out is not None and not networks:
+        raise MultiwayError(
+            "--out is for a --network; what is found of a run is kept in the run's own folder"
+        )
+    if best and not runs:
+        raise MultiwayError("--best is for runs made by multiway train; a --network has no best")
+
+
+def _named_apart(networks: list[str]) -> list[str]:
+    """The functions' names; with their modules where these are the same, then with a number."""
+    functions = [path.partition(":")[2] for path in networks]
+    names = [
+        function if functions.count(function) == 1 else path.replace(":", ".")
+        for path, function in zip(networks, functions, strict=True)
+    ]
+    return [
+        name if names.count(name) == 1 else f"{name}-{names[: index + 1].count(name)}"
+        for index, name in enumerate(names)
+    ]
+
+
+def _key(data: ImageSet, attacks: list[Attack], seed: int) -> str:
+    """Eight digits that are the same only for the same attacks, seed and images."""
+    from torch import nn
+
+    from multiway.attacks.identity import fingerprint
+
+    given = (data.images, data.labels)
+    return fingerprint(nn.Identity(), attacks=attacks, seed=seed, data=given)[:8]
 
 
 def _told(row: dict[str, Any]) -> list[str]:
@@ -162,8 +222,11 @@ def _attacked(
     from multiway.attacks import AttackWarning, Boundary, schott_protocol
     from multiway.attacks import evaluate as worst_case
     from multiway.attacks.evaluate import STANDING
-    from multiway.attacks.identity import describe
     from multiway.data import to_float
+
+    attacks = [
+        replace(one, progress=_passes()) if isinstance(one, Boundary) else one for one in attacks
+    ]
 
     with warnings.catch_warnings(), attack_progress() as progress:
         warnings.simplefilter("ignore", AttackWarning)  # told below, in one line each
@@ -179,10 +242,35 @@ def _attacked(
         )
     for kind, text in found.warnings.items():
         say(f"warning: {kind}: {text}")
-    row = {"attacked_with": [describe(one) for one in attacks], **found.as_dict()}
+    row = {"attacked_with": [_settings(one) for one in attacks], **found.as_dict()}
     if isinstance(attacks[0], Boundary) and attacks[0].threat.eps == math.inf:
         row["distances"] = _distances(schott_protocol(found.l2, found.broken_by != STANDING))
     return row
+
+
+def _passes() -> Callable[[int], None]:
+    """Tells now and then how far a long walk is: one batch of it may take minutes."""
+    told = time.monotonic()
+
+    def show(passes: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > LINE_EVERY:
+            told = time.monotonic()
+            say(f"boundary: {passes} passes through this batch")
+
+    return show
+
+
+def _settings(attack: Attack) -> dict[str, Any]:
+    """All that an attack is, for JSON; a step that it chose by itself as the share it took."""
+    from multiway.attacks import PGD
+    from multiway.attacks.identity import describe
+    from multiway.attacks.pgd import default_share
+
+    told: dict[str, Any] = describe(attack)
+    if isinstance(attack, PGD) and attack.step_size is None:
+        told["step_size"] = f"eps/{1 / default_share(attack.steps):.4g}"
+    return told
 
 
 def _distances(summary: DistanceSummary) -> dict[str, Any]:
