@@ -2,69 +2,84 @@
 
 from __future__ import annotations
 
+import sys
 import time
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from multiway.cli.console import TrainingProgress, bar, print_json, print_table, say
-from multiway.cli.options import Device, Json, Seed, choose_device
+from multiway.cli.options import Device, Json, Limit, Seed, choose_device
 
 if TYPE_CHECKING:
     import torch
 
-    from multiway.analysis import TransferCell
+    from multiway.analysis import Diagnosis
     from multiway.classifier import EncodedClassifier
     from multiway.data import ImageSet
+    from multiway.report.demo import DemoFindings
 
 __all__ = ["demo"]
 
 EPS = 0.2  # the paper's, for clean networks on MNIST
-TWINS = ("1ofk", "ro")
+RADII = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, float("inf"))
+ENCODINGS = ("1ofk", "ro")
 OBJECTIVES = ("own", "margin")
+SHOWN = 3  # images whose gradients are drawn
+
+# Images for what takes many passes.
+FEW = 200
+FEWER = 100
+SEVERITIES = (1, 3, 5)
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for all it makes.")] = Path(
         "multiway-demo"
     ),
-    backbone: Annotated[str, typer.Option("--backbone", help="The network of both.")] = "wong",
+    backbone: Annotated[str, typer.Option("--backbone", help="The network of all.")] = "wong",
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1)
     ] = None,
+    limit: Limit = None,
     seed: Seed = 0,
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Train 1ofK and RO twins on the embedded digits and let each attack each.
+    """Train two 1ofK and two RO networks on the embedded digits and find out what they differ in.
 
-    What is trained already in --out is used again.
+    Transfer of attacks, correlation and pictures of gradients, accuracy against eps and under
+    corruptions, and a diagnosis, all in one page. What is trained already in --out is used again.
     """
     from multiway.data import load
     from multiway.files import write_json
-    from multiway.report.matrix import draw_matrices
+    from multiway.report.demo import demo_page
 
     started = time.monotonic()
     place = choose_device(device)
     test = load("mnist5k", "test")
-    models = {name: _twin(name, backbone, out, epochs, seed, place) for name in TWINS}
-    matrices = {name: _matrix(models, test, name, seed, place) for name in OBJECTIVES}
-    result = _result(backbone, models, test, matrices, seed, place)
+    test = test if limit is None else test.limit(limit)
+    models: dict[str, EncodedClassifier] = {}
+    for encoding in ENCODINGS:
+        for number in range(2):
+            name = f"{encoding}-{seed + number}"
+            models[name] = _network(encoding, backbone, out / name, epochs, seed + number, place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what attacks warn of is part of the diagnosis
+        found = _find(models, test, backbone, seed, place)
+    result = found.as_dict()
     write_json(out / "demo.json", result)
-    picture = draw_matrices(
-        [(f"attacker ascends: {name}", cells) for name, cells in matrices.items()],
-        f"Accuracy under FGSM, L-inf eps {EPS}, n={len(test)}, seed {seed} (* white-box)",
-        out / "transfer.png",
-    )
+    page = demo_page(out / "report.html", found)
     if json:
         print_json(result)
     else:
-        _show(result)
-    say(f"picture: {picture}   figures: {out / 'demo.json'}   ({time.monotonic() - started:.0f} s)")
+        _show(found, len(test), seed)
+    say(f"page: {page}   figures: {out / 'demo.json'}   ({time.monotonic() - started:.0f} s)")
 
 
-def _twin(
+def _network(
     encoding: str,
     backbone: str,
     out: Path,
@@ -72,76 +87,129 @@ def _twin(
     seed: int,
     device: torch.device,
 ) -> EncodedClassifier:
-    """The network of that encoding, trained, or loaded if it is there already."""
+    """The network of that encoding and seed, trained, or loaded if it is there already."""
     from multiway import training
     from multiway.data import load
 
     data = load("mnist5k", "train")
     recipe = training.default_recipe(data).override(epochs=epochs)
     job = training.prepare(data, backbone, encoding, recipe, seed=seed)
-    run = training.open_run(out / encoding, job.config, resume=True)
+    run = training.open_run(out, job.config, resume=True)
     if not run.finished:
-        progress = TrainingProgress(f"training {encoding}")
+        progress = TrainingProgress(f"training {out.name}")
         with progress.shown():
             training.train(job, run, device=device, observer=progress)
     return training.load_run(run.directory)[0].to(device)
 
 
-def _matrix(
+def _find(
     models: dict[str, EncodedClassifier],
     data: ImageSet,
-    objective: str,
-    seed: int,
-    device: torch.device,
-) -> list[TransferCell]:
-    from multiway.analysis import transfer_matrix
-    from multiway.attacks import FGSM
-    from multiway.threat import Linf
-
-    attack = FGSM(Linf(EPS), objective=objective)
-    with bar(f"attacking, objective {objective}", len(data) * len(models)) as advance:
-        return transfer_matrix(models, data, attack, seed=seed, device=device, progress=advance)
-
-
-def _result(
     backbone: str,
-    models: dict[str, EncodedClassifier],
-    data: ImageSet,
-    matrices: dict[str, list[TransferCell]],
     seed: int,
     device: torch.device,
-) -> dict[str, Any]:
-    from multiway.training import accuracy
+) -> DemoFindings:
+    """Everything that is measured."""
+    from multiway import analysis
+    from multiway.attacks import FGSM, PGD
+    from multiway.data import to_float
+    from multiway.data.corruptions import KINDS
+    from multiway.report.demo import DemoFindings
+    from multiway.threat import Linf
     from multiway.training.run import versions
 
-    return {
-        "data": data.name,
-        "backbone": backbone,
-        "attack": {"name": "fgsm", "norm": "Linf", "eps": EPS},
-        "seed": seed,
-        "clean": {name: accuracy(model, data, device).as_dict() for name, model in models.items()},
-        "transfer": {name: [cell.as_dict() for cell in cells] for name, cells in matrices.items()},
-        "versions": versions(),
+    matrices = []
+    for objective in OBJECTIVES:
+        attack = FGSM(Linf(EPS), objective=objective)
+        with bar(f"transfer, objective {objective}", 2 * len(data) * len(models)) as advance:
+            matrices.append(
+                analysis.transfer_matrix(
+                    models, data, attack, seed=seed, device=device, progress=advance
+                )
+            )
+    with bar("correlation of gradients", 2 * len(data) * len(models)) as advance:
+        correlations = analysis.correlate(models, data, OBJECTIVES, device=device, progress=advance)
+    few = data.limit(FEW)
+    images, labels = to_float(few.images, device), few.labels.to(device)
+    gradients = {
+        objective: analysis.saliency(models, images[:SHOWN], labels[:SHOWN], objective)
+        for objective in OBJECTIVES
     }
-
-
-def _show(result: dict[str, Any]) -> None:
-    from multiway.statistics import Interval
-
-    rows = []
-    for name, clean in result["clean"].items():
-        row = [name, str(Interval(**clean))]
-        for objective in OBJECTIVES:
-            for cell in result["transfer"][objective]:
-                if cell["target"] == name:
-                    mark = " *" if cell["white_box"] else ""
-                    row.append(f"{Interval(**cell['accuracy'])}{mark}")
-        rows.append(row)
-    attacked = [f"from {source}, {name}" for name in OBJECTIVES for source in result["clean"]]
-    print_table(
-        f"Accuracy of {result['backbone']} on {result['data']} test images: clean, and under FGSM "
-        f"at L-inf eps {EPS} crafted on each network, by objective (seed {result['seed']}; "
-        "95 % intervals; * white-box)",
-        ["network", "clean", *attacked],
-        rows,
+    pair = {name: models[name] for name in (f"{one}-{seed}" for one in ENCODINGS)}
+    curves = []
+    for objective in OBJECTIVES:
+        pgd = PGD(Linf(EPS), steps=20, step_size=EPS / 8, objective=objective)
+        work = len(few) * len(RADII) * len(pair)
+        with bar(f"PGD at rising eps, objective {objective}", work) as advance:
+            curves += analysis.accuracy_against_eps(
+                pair,
+                images,
+                labels,
+                pgd,
+                RADII,
+                share=1 / 8,
+                substitutes={},
+                seed=seed,
+                progress=advance,
+            )
+    with bar("corruptions", len(few) * len(KINDS) * len(SEVERITIES)) as advance:
+        corruption = analysis.corruption_accuracy(
+            models, few, severities=SEVERITIES, seed=seed, device=device, progress=advance
+        )
+    return DemoFindings(
+        encodings={name: model.encoding.name for name, model in models.items()},
+        matrices=matrices,
+        correlations=correlations,
+        images=images[:SHOWN].cpu(),
+        gradients=gradients,
+        curves=curves,
+        corruption=corruption,
+        diagnoses=_diagnoses(pair, models, images, labels, seed),
+        provenance={
+            "data": f"{data.name}, {len(data)} test images",
+            "network": backbone,
+            "seeds of training": f"{seed} and {seed + 1}; both RO networks share one codebook",
+            "seed of attacks": seed,
+            "attacks": f"FGSM at L-inf {EPS} on all images; PGD-20 and corruptions on {len(few)}; "
+            f"diagnosis on {min(FEWER, len(few))}",
+            "command": f"multiway {' '.join(sys.argv[1:])}",
+            **versions(),
+        },
     )
+
+
+def _diagnoses(
+    pair: dict[str, EncodedClassifier],
+    models: dict[str, EncodedClassifier],
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    seed: int,
+) -> dict[str, Diagnosis]:
+    """Is what is left under attack real? Asked of one network of each encoding."""
+    from multiway import analysis
+    from multiway.analysis.diagnosis import BUDGETS
+    from multiway.threat import Linf
+
+    found = {}
+    for name, model in pair.items():
+        others = {other: one for other, one in models.items() if other != name}
+        say(f"diagnosis of {name}")
+        found[name] = analysis.diagnose(
+            model, images[:FEWER], labels[:FEWER], Linf(EPS),
+            substitutes=others, budget=BUDGETS["quick"], seed=seed,
+        )  # fmt: skip
+    return found
+
+
+def _show(found: DemoFindings, n: int, seed: int) -> None:
+    from multiway.report.matrix import transfer_rows
+
+    for matrix in found.matrices:
+        print_table(
+            f"Accuracy (%) under FGSM at L-inf eps {EPS} on the objective {matrix.objective}, "
+            f"n={n}, seed {seed}; * white-box; in brackets 95 % intervals, then the correlation of "
+            "the input gradients",
+            *transfer_rows(matrix),
+        )
+    for name, diagnosis in found.diagnoses.items():
+        sys.stdout.write(f"{name}: {diagnosis.verdict}\n")
