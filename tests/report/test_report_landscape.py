@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from browsing import needs_chromium, open_page
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
+from browsing import needs_chromium, open_page
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
 from multiway.report.landscape import UNFAIR, cells, draw_landscape, floor_of, outlines
@@ -60,9 +61,14 @@ def test_no_outline_where_the_decision_never_changes(offset: float) -> None:
     assert outlines(plane(offset)) == []
 
 
+@pytest.mark.filterwarnings("error")
 def test_the_surface_is_cut_at_the_outline(tmp_path: Path) -> None:
     figure = draw_landscape([plane()], "One plane")
-    (axes,) = figure.axes
+    axes: Any = figure.axes[0]
+    # The axes end where the surface does, whatever the number of corners of its polygons.
+    assert axes.get_xlim() == pytest.approx((-0.2, 0.2))
+    assert axes.dataLim.max == pytest.approx([0.2, 0.2])
+    assert axes.get_zlim() == pytest.approx((floor_of(plane()), float(plane().values.max())))
     (surface,) = [c for c in axes.collections if isinstance(c, Poly3DCollection)]
     colours = np.asarray(surface.get_facecolor())
     red = colours[:, 0] > colours[:, 2]

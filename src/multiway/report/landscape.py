@@ -100,7 +100,10 @@ def _note(landscapes: Sequence[Landscape], width: float) -> list[str]:
 def _draw_surface(axes: Any, landscape: Landscape) -> None:
     values, floor = landscape.values.numpy(), floor_of(landscape)
     polygons, colours = cells(landscape)
-    axes.add_collection3d(Poly3DCollection(polygons, facecolors=colours, lw=0.2, zorder=2))
+    # All of one length: what matplotlib fills shorter ones up with spoils the limits of the axes.
+    longest = max(len(polygon) for polygon in polygons)
+    even = [np.pad(p, ((0, longest - len(p)), (0, 0)), mode="edge") for p in polygons]
+    axes.add_collection3d(Poly3DCollection(even, facecolors=colours, lw=0.2, zorder=2))
     axes.set(xlim=(-landscape.eps, landscape.eps), ylim=(-landscape.eps, landscape.eps))
     for line in outlines(landscape):
         axes.plot(line[:, 0], line[:, 1], floor, color="black", linewidth=1, zorder=1)
