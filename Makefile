@@ -28,6 +28,8 @@ figures: $(READY)
 benchmark: $(READY)
 	$(BIN)/python benchmarks/foundation.py
 	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python benchmarks/corruptions.py
+	$(BIN)/python benchmarks/adversarial.py
 
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
