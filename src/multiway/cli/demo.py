@@ -138,19 +138,11 @@ def _find(
     pair = {name: models[name] for name in (f"{one}-{seed}" for one in ENCODINGS)}
     curves = []
     for objective in OBJECTIVES:
-        pgd = PGD(Linf(EPS), steps=20, step_size=EPS / 8, objective=objective)
+        pgd = PGD(Linf(EPS), steps=20, objective=objective)
         work = len(few) * len(RADII) * len(pair)
         with bar(f"PGD at rising eps, objective {objective}", work) as advance:
             curves += analysis.accuracy_against_eps(
-                pair,
-                images,
-                labels,
-                pgd,
-                RADII,
-                share=1 / 8,
-                substitutes={},
-                seed=seed,
-                progress=advance,
+                pair, images, labels, pgd, RADII, substitutes={}, seed=seed, progress=advance
             )
     with bar("corruptions", len(few) * len(KINDS) * len(SEVERITIES)) as advance:
         corruption = analysis.corruption_accuracy(
