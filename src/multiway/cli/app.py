@@ -13,6 +13,7 @@ from multiway.cli import (
     curves,
     data,
     demo,
+    diagnose,
     evaluate,
     landscape,
     saliency,
@@ -74,3 +75,6 @@ app.command(
 app.command(
     "curves", epilog="Example: multiway curves runs/a-1ofk runs/a-ro --against eps --limit 200"
 )(curves.curves)
+app.command(
+    "diagnose", epilog="Example: multiway diagnose runs/a-ro --eps 0.2 --substitute runs/a-1ofk"
+)(diagnose.diagnose)

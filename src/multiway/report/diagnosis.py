@@ -11,9 +11,9 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from multiway.analysis.diagnosis import Diagnosis, Item, Trial
-from multiway.report.page import Block, Html, Picture, Section, Text
+from multiway.report.page import Block, Html, Picture, Section
 from multiway.report.style import BLUE, COLOURS, GREEN, GREY, MARKERS, RED, figure_style
-from multiway.statistics import Interval
+from multiway.statistics import Interval, proportion
 
 __all__ = ["BADGES", "diagnosis_section", "draw_diagnosis"]
 
@@ -38,12 +38,7 @@ def diagnosis_section(diagnosis: Diagnosis, title: str = "Is this robustness rea
     seeds = f"seed {diagnosis.seed}"
     blocks: list[Block] = [
         Html(f'<p class="strong">{_marked_up(diagnosis.verdict)}</p>'),
-        Text(
-            f"Accuracy without an attack {diagnosis.clean}; under {diagnosis.claim.attack}, which "
-            f"an ordinary evaluation would report, {diagnosis.claim.value}; when every image "
-            f"meets what is worst for it, {diagnosis.robust}. Threat model: {_threat(diagnosis)}; "
-            f"{seeds}; brackets are 95 % intervals."
-        ),
+        Html(f"<p>{_marked_up(_summary(diagnosis))}</p>"),
         Html("".join(map(_item, diagnosis.items))),
         Picture(
             draw_diagnosis(diagnosis),
@@ -55,6 +50,15 @@ def diagnosis_section(diagnosis: Diagnosis, title: str = "Is this robustness rea
         ),
     ]
     return Section(title, blocks)
+
+
+def _summary(diagnosis: Diagnosis) -> str:
+    return (
+        f"Accuracy without an attack {diagnosis.clean}; under {diagnosis.claim.attack}, as an "
+        f"ordinary evaluation might report it, {diagnosis.claim.value}; when every image meets "
+        f"what is worst for it, {diagnosis.robust}. Threat model: {_threat(diagnosis)}; seed "
+        f"{diagnosis.seed}; in brackets 95 % intervals."
+    )
 
 
 def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
@@ -96,16 +100,12 @@ def _draw_sweep(axes: Any, diagnosis: Diagnosis) -> None:
 
 def _draw_objectives(axes: Any, diagnosis: Diagnosis) -> None:
     """One-step and iterative attacks by objective, with the worst case of all as a line."""
-    rows = {
-        family: [trial for trial in diagnosis.trials if trial.name.startswith(prefix)]
-        for family, prefix in (("FGSM", "fgsm-"), ("PGD", "pgd-"))
-    }
-    names = [str(trial.objective) for trial in rows["FGSM"]]
+    trials = {trial.name: trial for trial in diagnosis.trials}
+    names = [str(one.objective) for one in diagnosis.trials if one.family == "one-step"]
     styles = (("FGSM", COLOURS[5], "", -0.2), ("PGD", BLUE, "//", 0.2))
     for family, colour, hatch, shift in styles:
         for place, name in enumerate(names):
-            trial = next(one for one in rows[family] if one.objective == name)
-            value = _accuracy(diagnosis, trial)
+            value = _accuracy(diagnosis, trials[f"{family.lower()}-{name}"])
             axes.bar(
                 place + shift,
                 100 * value.value,
@@ -179,8 +179,6 @@ def _draw_after(axes: Any, diagnosis: Diagnosis) -> None:
 
 def _accuracy(diagnosis: Diagnosis, trial: Trial) -> Interval:
     """Of the model under a trial that met every image it gets right."""
-    from multiway.statistics import proportion
-
     n = diagnosis.clean.n
     return proportion(round(diagnosis.clean.value * n) - int(trial.broken.sum()), n)
 

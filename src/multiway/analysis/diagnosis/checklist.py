@@ -7,14 +7,31 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from multiway.statistics import Interval
+from multiway.statistics import Interval, proportion
 
-__all__ = ["LEVEL", "Item", "Measurement", "Status", "beats", "exceeds", "falls_short"]
+__all__ = [
+    "BINOMIAL",
+    "LEVEL",
+    "MCNEMAR",
+    "Item",
+    "Measurement",
+    "Status",
+    "beats",
+    "bracketed",
+    "exceeds",
+    "falls_short",
+    "of",
+    "percent",
+]
 
 Status = Literal["pass", "fail", "not applicable"]
 
 # An honest network fails an item by bad luck no oftener than this; there are ten items.
 LEVEL = 0.01
+
+# How thresholds name the tests below.
+BINOMIAL = f"(exact binomial test, {100 * LEVEL:.0f} %)"
+MCNEMAR = f"(exact McNemar test, {100 * LEVEL:.0f} %)"
 
 
 @dataclass(frozen=True)
@@ -69,6 +86,36 @@ class Item:
             "meaning": self.meaning,
             "measurements": [one.as_dict() for one in self.measurements],
         }
+
+
+def percent(share: float) -> str:
+    """A share as a reader wants it.
+
+    Example:
+        >>> percent(0.05)
+        '5 %'
+    """
+    return f"{100 * share:.0f} %"
+
+
+def bracketed(value: Interval) -> str:
+    """A share in percent with its interval, for a list whose n is said once.
+
+    Example:
+        >>> bracketed(proportion(98, 100))
+        '98.0 % [93.0, 99.4]'
+    """
+    return str(value).rpartition(" (n=")[0]
+
+
+def of(count: int, n: int) -> str:
+    """A count with its share.
+
+    Example:
+        >>> of(2, 100)
+        '2 of 100, 2.0 % [0.6, 7.0]'
+    """
+    return f"{count} of {n}, {bracketed(proportion(count, n))}"
 
 
 def exceeds(count: int, n: int, allowed: float) -> bool:

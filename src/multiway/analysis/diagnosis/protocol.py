@@ -13,12 +13,9 @@ from torch import Tensor, nn
 from multiway.analysis.diagnosis.budget import BUDGETS, Budget
 from multiway.analysis.diagnosis.checklist import Item, Measurement
 from multiway.analysis.diagnosis.gradients import (
-    GradientTrials,
-    choose_objectives,
     convergence_item,
     objectives_item,
     one_step_item,
-    run_gradient_trials,
     zero_gradients_item,
 )
 from multiway.analysis.diagnosis.radius import Radius, radius_item, run_sweep, sweep_radii
@@ -35,8 +32,14 @@ from multiway.analysis.diagnosis.searches import (
 from multiway.analysis.diagnosis.substitute import distil
 from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
 from multiway.analysis.diagnosis.verdict import choose_claim, write_verdict
-from multiway.attacks.checks import check_images, check_labels_and_targets
+from multiway.analysis.diagnosis.white_box import (
+    GradientTrials,
+    choose_objectives,
+    run_gradient_trials,
+)
+from multiway.attacks.checks import check_images, check_model
 from multiway.attacks.identity import describe
+from multiway.attacks.square import fits_square
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval
 from multiway.threat import Threat
@@ -161,7 +164,6 @@ def diagnose(
     _check(model, images, threat)
     count = _Count(progress)
     bench = Bench(model, images, labels, threat, seed, count.announce)
-    check_labels_and_targets(images, labels, None, bench.classes)
     if not bool(bench.right.any()):
         raise MultiwayError(
             f"the model classifies none of the {len(images)} images rightly, so there is nothing "
@@ -240,8 +242,6 @@ class _Count:
 
 def _steps(bench: Bench, budget: Budget, substitutes: Mapping[str, nn.Module]) -> int:
     """How many announcements there will be before the last."""
-    from multiway.attacks.square import fits_square
-
     objectives = len(choose_objectives(bench))
     gradients = 2 * objectives + 2
     sweep = len(sweep_radii(bench)) - 1 + objectives
@@ -261,8 +261,7 @@ def _after(bench: Bench) -> dict[str, Interval]:
 
 
 def _check(model: nn.Module, images: Tensor, threat: Threat) -> None:
-    if not isinstance(model, nn.Module):
-        raise MultiwayError(f"model is {type(model).__name__}; it must be an nn.Module")
+    check_model(model)
     if isinstance(threat.eps, Tensor) or not math.isfinite(threat.eps):
         raise MultiwayError(
             "a diagnosis needs one finite eps for all images (it goes through larger and smaller "

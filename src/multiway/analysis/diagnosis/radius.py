@@ -11,9 +11,18 @@ import torch
 from torch import Tensor
 
 from multiway.analysis.diagnosis.budget import Budget
-from multiway.analysis.diagnosis.checklist import Item, Measurement, beats, exceeds
-from multiway.analysis.diagnosis.gradients import GradientTrials, step_for
+from multiway.analysis.diagnosis.checklist import (
+    BINOMIAL,
+    MCNEMAR,
+    Item,
+    Measurement,
+    beats,
+    bracketed,
+    exceeds,
+    percent,
+)
 from multiway.analysis.diagnosis.trials import Bench, in_words
+from multiway.analysis.diagnosis.white_box import GradientTrials, step_for
 from multiway.attacks import PGD
 from multiway.statistics import Interval
 
@@ -92,7 +101,7 @@ def radius_item(bench: Bench, sweep: list[Radius]) -> Item:
     n = int(bench.right.sum())
     left = int((bench.right & ~sweep[-1].broken).sum())
     stays = exceeds(left, n, ALLOWED_UNBOUNDED)
-    steps = ", ".join(f"{one.eps:.3g}: {100 * one.accuracy.value:.1f} %" for one in sweep[:-1])
+    steps = ", ".join(f"{one.eps:.3g}: {bracketed(one.accuracy)}" for one in sweep[:-1])
     meanings = []
     if falls:
         near, far = falls[0]
@@ -105,10 +114,10 @@ def radius_item(bench: Bench, sweep: list[Radius]) -> Item:
         key="radius",
         question="Does success rise with eps, and reach 100 %?",
         status="fail" if meanings else "pass",
-        measured=f"accuracy by eps, n={len(bench.right)}: {steps}; without a bound "
-        f"{sweep[-1].accuracy}",
-        threshold="success falls from one eps to the next (exact McNemar test, 1 %), or more than "
-        f"{ALLOWED_UNBOUNDED:.0%} of the images stand without a bound (exact binomial test, 1 %)",
+        measured=f"accuracy under {sweep[0].attack.partition(',')[0]} by eps, "
+        f"n={len(bench.right)}: {steps}; without a bound {bracketed(sweep[-1].accuracy)}",
+        threshold=f"success falls from one eps to the next {MCNEMAR}, or more than "
+        f"{percent(ALLOWED_UNBOUNDED)} of the images stand without a bound {BINOMIAL}",
         meaning=(
             f"{' and '.join(meanings).capitalize()}: it is the attack that fails, not the network "
             "that withstands."

@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis.diagnosis.checklist import Item, Measurement, beats, falls_short
+from multiway.analysis.diagnosis.checklist import (
+    BINOMIAL,
+    MCNEMAR,
+    Item,
+    Measurement,
+    beats,
+    falls_short,
+    percent,
+)
 from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
 from multiway.attacks import PGD, AttackWarning, Noise
 from multiway.attacks.base import untouched
@@ -41,8 +49,8 @@ FEWEST = 10
 
 QUESTION = "Does the attack find an adversarial point that is known to exist?"
 CONDITION = (
-    f"fewer than {WANTED:.0%} of the points are found (exact binomial test, 1 %), or fewer than "
-    "by random search (exact McNemar test, 1 %)"
+    f"fewer than {percent(WANTED)} of the points are found {BINOMIAL}, or fewer than by random "
+    f"search {MCNEMAR}"
 )
 
 

@@ -8,7 +8,15 @@ import torch
 from torch import nn
 
 from multiway.analysis.diagnosis.budget import Budget
-from multiway.analysis.diagnosis.checklist import Item, Measurement, exceeds
+from multiway.analysis.diagnosis.checklist import (
+    BINOMIAL,
+    Item,
+    Measurement,
+    bracketed,
+    exceeds,
+    of,
+    percent,
+)
 from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
 from multiway.attacks import Attack, NAttack, Noise, Square
 from multiway.attacks.square import fits_square
@@ -38,7 +46,7 @@ def run_transfers(
 
 
 def run_noise(bench: Bench, budget: Budget) -> list[Trial]:
-    """Random points of the ball and of its corners, for the images that still stand."""
+    """Random points of the ball and of its corners, for the images that gradients left standing."""
     return [
         bench.run(
             Noise(bench.threat, draws=budget.draws, kind=kind),
@@ -51,7 +59,7 @@ def run_noise(bench: Bench, budget: Budget) -> list[Trial]:
 
 
 def run_gradient_free(bench: Bench, budget: Budget) -> list[Trial]:
-    """Square on the images that still stand, and NAttack on some of them."""
+    """Square on the images that gradients left standing, and NAttack on some of them."""
     trials = []
     if fits_square(bench.threat, bench.images):
         square = Square(bench.threat, queries=budget.square_queries)
@@ -123,14 +131,14 @@ def _missed(
     failed: str,
 ) -> Item:
     """Images that `trials` broke and no gradient attack on the model did, trial by trial."""
-    gradients = bench.broken("one-step", "iterative")
+    standing = bench.standing()
     fails, told, measurements = False, [], []
     for trial in trials:
         n = int(trial.among.sum())
-        found = int((trial.broken & ~gradients).sum())
+        found = int((trial.broken & standing).sum())
         fails |= exceeds(found, n, ALLOWED)
         words = in_words(trial.attack, trial.source)
-        told.append(f"{words}: {found} of {n}{_own_accuracy(bench, trial)}")
+        told.append(f"{words}: {of(found, n)}{_own_accuracy(bench, trial)}")
         measurements.append(
             Measurement(
                 "broken, and by no gradient attack", proportion(found, n), words, trial.objective
@@ -151,8 +159,8 @@ def _own_accuracy(bench: Bench, trial: Trial) -> str:
     """The accuracy under a trial that met every image."""
     if not torch.equal(trial.given, bench.right):
         return ""
-    return f" (accuracy {bench.accuracy(trial.broken)})"
+    return f" (accuracy {bracketed(bench.accuracy(trial.broken))})"
 
 
 def _threshold(how: str) -> str:
-    return f"more than {ALLOWED:.0%} of the images break {how} only (exact binomial test, 1 %)"
+    return f"more than {percent(ALLOWED)} of the images break {how} only {BINOMIAL}"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from multiway.attacks import FGSM, PGD, Attack, AttackResult, AttackWarning, transfer
 from multiway.attacks.batches import Batch
+from multiway.attacks.checks import check_labels_and_targets
 from multiway.attacks.evaluate import predict
 from multiway.attacks.identity import describe
 from multiway.statistics import Interval, proportion
@@ -102,6 +103,7 @@ class Bench:
         self.model, self.images, self.labels = model, images, labels
         self.threat, self.seed, self.announce = threat, seed, announce
         predictions, self.classes = predict(model, images, BATCH)
+        check_labels_and_targets(images, labels, None, self.classes)
         self.right = predictions == labels
         self.trials: list[Trial] = []
         self.warnings: dict[str, str] = {}
@@ -204,8 +206,8 @@ class Bench:
         return found
 
     def standing(self) -> Tensor:
-        """The images that nothing has broken so far, [N]."""
-        return self.right & ~self.broken()
+        """The images that no gradient attack on the model has broken so far, [N]."""
+        return self.right & ~self.broken("one-step", "iterative")
 
     def accuracy(self, broken: Tensor) -> Interval:
         """Of the model, if the images `broken` [N] are lost too."""

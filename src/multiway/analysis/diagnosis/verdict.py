@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from multiway.analysis.diagnosis.checklist import Item
-from multiway.analysis.diagnosis.gradients import GradientTrials, strongest
+from multiway.analysis.diagnosis.checklist import Item, bracketed
 from multiway.analysis.diagnosis.trials import Bench, Trial
+from multiway.analysis.diagnosis.white_box import GradientTrials, strongest
 from multiway.statistics import Interval
 
 __all__ = ["choose_claim", "write_verdict"]
 
 # A network with less than this in the worst case is called what it is.
 NOT_ROBUST = 0.05
+
+# Images below which the tests of the checklist have little power.
+FEW = 50
 
 
 def choose_claim(bench: Bench, trials: GradientTrials) -> Trial:
@@ -31,46 +34,48 @@ def choose_claim(bench: Bench, trials: GradientTrials) -> Trial:
 
 
 def write_verdict(bench: Bench, trials: GradientTrials, items: Sequence[Item], claim: Trial) -> str:
-    """One sentence on the robustness, and one on the checks."""
-    failed = [item for item in items if item.status == "fail"]
+    """What the robustness is worth, and how many checks say so."""
+    failed = [item.key for item in items if item.status == "fail"]
     asked = [item for item in items if item.status != "not applicable"]
-    robust, claimed = bench.accuracy(bench.broken()), bench.accuracy(claim.broken)
     checks = f"{len(failed)} of {len(asked)} checks failed"
+    robust = bench.accuracy(bench.broken())
     if failed:
-        names = ", ".join(item.key for item in failed)
-        return f"{_not_evidence(bench, trials, claim, claimed, robust)} {checks}: {names}."
-    if robust.value < NOT_ROBUST:
-        return (
-            f"Not robust, and it does not hide it: {_percent(robust)} of the images withstand the "
-            f"worst of {bench.tried} attacks. {checks}."
-        )
-    return (
-        f"Nothing speaks against it: robust accuracy {robust}, the worst case of each image over "
-        f"{bench.tried} attacks. {checks}. It is an upper bound: a stronger attack may come."
-    )
+        sentence = _not_evidence(bench, trials, claim, robust)
+        checks += f": {', '.join(failed)}"
+    elif robust.value < NOT_ROBUST:
+        sentence = f"Not robust, and it does not hide it: {_worst(bench, robust)}"
+    else:
+        sentence = f"Nothing speaks against it: robust accuracy {_worst(bench, robust)}"
+        checks += "; it is an upper bound, and a stronger attack may come"
+    if int(bench.right.sum()) < FEW:
+        checks += f"; with fewer than {FEW} images only coarse faults can show"
+    norm, eps = type(bench.threat).__name__, float(bench.threat.eps)
+    conditions = f"{norm} eps {eps:.4g}, n={robust.n}, seed {bench.seed}"
+    return f"{sentence} ({conditions}). {checks}."
 
 
-def _not_evidence(
-    bench: Bench, trials: GradientTrials, claim: Trial, claimed: Interval, robust: Interval
-) -> str:
-    attack = "FGSM" if claim.family == "one-step" else "PGD"
-    by_objective = trials.one_step if claim.family == "one-step" else trials.iterative
+def _not_evidence(bench: Bench, trials: GradientTrials, claim: Trial, robust: Interval) -> str:
+    one_step = claim.family == "one-step"
+    by_objective = trials.one_step if one_step else trials.iterative
     best = strongest(by_objective)
-    told = f"Robust accuracy {_percent(claimed)} under {attack} on `{claim.objective}`"
-    better = bench.accuracy(by_objective[best].broken)
-    if better.value < claimed.low:
-        told += f" is not evidence: {_percent(better)} under `{best}`"
-        if robust.value < better.value:
-            told += f", {_percent(robust)} in the worst case over {bench.tried} attacks"
-        return f"{told} (n={robust.n})."
-    if robust.value < claimed.low:
-        worst = f"{_percent(robust)} in the worst case over {bench.tried} attacks"
-        return f"{told} is not evidence: {worst} (n={robust.n})."
-    return (
-        f"Robust accuracy {_percent(robust)} (n={robust.n}) is not evidence: the attacks that "
-        "measured it are not to be trusted on this network, and the truth may be far lower."
+    claimed, better = (bench.accuracy(trial.broken) for trial in (claim, by_objective[best]))
+    told = (
+        f"robust accuracy {bracketed(claimed)} under {'FGSM' if one_step else 'PGD'} on "
+        f"`{claim.objective}` is not evidence: "
     )
+    if better.value < claimed.low:
+        told += f"{bracketed(better)} under `{best}`"
+        if robust.value < better.value:
+            told += f", {_worst(bench, robust)}"
+    elif robust.value < claimed.low:
+        told += _worst(bench, robust)
+    else:
+        told = (
+            f"robust accuracy {bracketed(robust)} is not evidence: the attacks that measured it "
+            "are not to be trusted on this network, and the truth may be far lower"
+        )
+    return told[0].upper() + told[1:]
 
 
-def _percent(value: Interval) -> str:
-    return f"{100 * value.value:.1f} %"
+def _worst(bench: Bench, robust: Interval) -> str:
+    return f"{bracketed(robust)} in the worst case of each image over {bench.tried} attacks"
