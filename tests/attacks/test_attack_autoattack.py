@@ -184,7 +184,10 @@ def test_square_breaks_by_queries_alone() -> None:
     result = Square(threat, queries=2000)(flat, images, labels)
     assert result.success.all()
     assert not result.backwards.any()
-    assert result.forwards.max() <= 2002
+    assert result.forwards.max() <= 2000
+    # An image that withstands has cost exactly its budget.
+    near = Linf(0.1 * float(flat.distance(images, Linf).min()))
+    assert Square(near, queries=37)(flat, images, labels).forwards.tolist() == [37] * 4
     round_model = Affine((1, 8, 8))
     round_model.weight.data = torch.full_like(round_model.weight, 1 / 8)
     images, labels = near_the_plane(round_model, (1, 8, 8), 4)
@@ -415,6 +418,7 @@ def test_nothing_is_printed_or_written(
         (lambda: TargetedAPGD(Linf(0.1), targets=0), "targets is a whole number"),
         (lambda: FAB(Linf(0.1), steps=-1), "steps is a whole number"),
         (lambda: Square(Linf(0.1), queries=0), "queries is a whole number"),
+        (lambda: Square(Linf(0.1), queries=2), "2 queries leaves nothing to search with"),
     ],
 )
 def test_bad_settings_are_refused(build: object, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 import warnings
@@ -103,6 +104,47 @@ def test_an_attack_leaves_no_trace(attack: Attack) -> None:
     attack(model, images, TRUE)
     assert state(model) == before
     assert torch.equal(images, SOME)
+
+
+@dataclass(frozen=True)
+class Drawing(Attack):
+    """Draws from every global stream, and breaks down if asked to."""
+
+    fails: bool = False
+
+    def run(self, problem: Problem) -> Attempt:
+        torch.rand(3), np.random.rand(3), random.random()
+        if self.fails:
+            raise RuntimeError("broken down")
+        return Attempt.blank(problem.images)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_global_streams_are_put_back(fails: bool) -> None:
+    model = Perceptron((6,))
+    before = state(model)
+    labels = model(SOME).argmax(dim=1)
+    with contextlib.suppress(RuntimeError):
+        Drawing(Linf(0.1), fails=fails)(model, SOME, labels)
+    assert state(model) == before
+
+
+class Hill(nn.Module):
+    """The wrong class is highest, and still behind, where the first pixel is 0.6."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        height = -((images[:, 0] - 0.6) ** 2) - 0.1
+        return torch.stack([torch.zeros_like(height), height], dim=1)
+
+
+def test_the_best_point_is_kept_and_not_the_last() -> None:
+    images, labels = torch.tensor([[0.3, 0.5]]).double(), torch.tensor([0])
+    # The points are .3, .55, .8: the last step goes over the hill.
+    attack = PGD(Linf(0.6), steps=2, step_size=0.25, random_start=False)
+    result = attack(Hill(), images, labels)
+    assert result.adversarial[0, 0] == pytest.approx(0.55)
+    curve = [-((x - 0.6) ** 2) - 0.1 for x in (0.3, 0.55, 0.8)]
+    torch.testing.assert_close(result.loss_curve, torch.tensor(curve).double())
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2, 3, 4])

@@ -8,8 +8,8 @@ from attack_models import Affine, Perceptron, Quantised, Saturated, Shattered
 from torch import Tensor, nn
 
 from multiway import EncodedClassifier, Encoding
-from multiway.attacks import FGSM, PGD, Attack, AttackWarning, NAttack, Noise
-from multiway.threat import Linf
+from multiway.attacks import FGSM, PGD, Attack, AttackWarning, AutoAttack, NAttack, Noise
+from multiway.threat import Linf, make_streams
 
 
 def images_of(model: nn.Module, size: int, count: int = 8) -> tuple[Tensor, Tensor]:
@@ -63,6 +63,24 @@ def test_quantised_input() -> None:
         assert attack(model, images, labels).accuracy.value == 0
 
 
+@pytest.mark.parametrize("objective", ["ce", "margin"])
+def test_a_random_start_does_not_help_on_quantised_input(objective: str) -> None:
+    model = Quantised(Affine((8,)))
+    images, labels = images_of(model, 8)
+    threat = Linf(0.25)
+    attack = PGD(threat, objective=objective)
+    with pytest.warns(AttackWarning, match="exactly zero at"):
+        blind = attack(model, images, labels)
+    # It finds what its first draw hits, and no step adds to it.
+    lucky = Noise(threat, draws=1)(model, images, labels).accuracy.value
+    assert 0 < blind.accuracy.value < 1
+    assert abs(blind.accuracy.value - lucky) <= 0.5
+    stood = ~blind.success
+    assert blind.zero_gradients[stood].all()
+    start = threat.start(images, make_streams(images, 0, "pgd", 0))
+    torch.testing.assert_close(blind.adversarial[stood], start[stood])
+
+
 def test_shattered_gradients() -> None:
     smooth = Affine((16,))
     smooth.weight.data = torch.full_like(smooth.weight, 0.25)
@@ -77,5 +95,9 @@ def test_shattered_gradients() -> None:
         assert blind(model, images, labels).accuracy.value == 1
         # The same attack on the same plane without the zigzag succeeds.
         assert blind(smooth, images, labels).accuracy.value == 0
+        wandering = PGD(threat, steps=40, step_size=0.004, objective=objective)
+        assert wandering(model, images, labels).accuracy.value > 0.5
     for attack in (Noise(threat, kind="corners"), NAttack(threat, steps=200)):
         assert attack(model, images, labels).accuracy.value == 0
+    with pytest.warns(AttackWarning, match="square attack, which sees no gradients, broke"):
+        assert AutoAttack(threat)(model, images, labels).accuracy.value == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,6 +82,37 @@ def test_every_iterate_is_torchattacks() -> None:
     others = visited(network, lambda: theirs(images, labels))
     for one, other in zip(mine, others, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+
+
+def test_every_iterate_is_torchattacks_in_l2() -> None:
+    torchattacks = pytest.importorskip("torchattacks")
+    network, images, labels = problem()
+    ours = PGD(
+        L2(2.0), steps=STEPS, step_size=0.4, objective="ce", random_start=False, early_stop=False
+    )
+    theirs = torchattacks.PGDL2(network, eps=2.0, alpha=0.4, steps=STEPS, random_start=False)
+    mine = visited(network, lambda: ours(network, images, labels))
+    others = visited(network, lambda: theirs(images, labels))
+    assert len(mine) == len(others) == STEPS
+    for one, other in zip(mine, others, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+
+
+def test_momentum_is_torchattacks() -> None:
+    torchattacks = pytest.importorskip("torchattacks")
+    network, images, labels = problem()
+    ours = PGD(
+        Linf(0.1), steps=STEPS, step_size=0.02, objective="ce", random_start=False, momentum=0.9,
+        early_stop=False,
+    )  # fmt: skip
+    theirs = torchattacks.MIFGSM(network, eps=0.1, alpha=0.02, steps=STEPS, decay=0.9)
+    mine = visited(network, lambda: ours(network, images, labels))
+    others = visited(network, lambda: theirs(images, labels))
+    assert len(mine) == len(others) == STEPS
+    for one, other in zip(mine, others, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
+    without = visited(network, lambda: replace(ours, momentum=0.0)(network, images, labels))
+    assert not torch.allclose(mine[-1], without[-1], atol=1e-3)
 
 
 def test_an_encoded_classifier_is_a_model_to_other_libraries() -> None:

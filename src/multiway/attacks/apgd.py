@@ -195,4 +195,4 @@ class _Ascents:
         self.bridge.climbed(ascent)
         self.curve.append(float(ascent.value.double().mean()))
         kind = points.dtype
-        return two_classes(lead).to(kind), ascent.value.to(kind), ascent.gradient.to(kind)
+        return two_classes(lead, kind), ascent.value.to(kind), ascent.gradient.to(kind)

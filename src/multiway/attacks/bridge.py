@@ -62,7 +62,8 @@ class Bridge:
     def to_pixels(self, images: Tensor) -> Tensor:
         """`images` inside the bounds, as pixels in [0, 1]."""
         low, high = self.problem.threat.bounds
-        return images if (low, high) == (0, 1) else (images - low) / (high - low)
+        # The division may round past 1, which Foolbox refuses.
+        return images if (low, high) == (0, 1) else ((images - low) / (high - low)).clamp(0, 1)
 
     def to_images(self, points: Tensor) -> Tensor:
         """Points of a library, whatever their type and shape, as the model's images."""
@@ -83,7 +84,7 @@ class Bridge:
 
     def verdict(self, points: Tensor) -> Tensor:
         """The scores of the two classes, [n, 2] in the type of `points`: one forward pass."""
-        return two_classes(self.part.lead(self.scores(points))).to(points.dtype)
+        return two_classes(self.part.lead(self.scores(points)), points.dtype)
 
     def climbed(self, ascent: Ascent) -> None:
         """Count a forward and a backward pass, and what its gradient was."""
@@ -141,6 +142,8 @@ def norm_name(threat: Threat) -> str:
     )
 
 
-def two_classes(lead: Tensor) -> Tensor:
-    """The scores of failure and success, [n, 2], at the attacker's `lead` [n]."""
+def two_classes(lead: Tensor, dtype: torch.dtype) -> Tensor:
+    """The scores of failure and success, [n, 2], at the attacker's `lead` [n]; finite."""
+    # Libraries multiply scores by zero to leave them out, which infinity does not survive.
+    lead = lead.to(dtype).nan_to_num()
     return torch.stack([torch.zeros_like(lead), lead], dim=1)

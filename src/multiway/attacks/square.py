@@ -21,6 +21,8 @@ __all__ = ["Square", "fits_square", "picture_shape"]
 
 # An L2 square starts from a grid of five by five patches.
 SMALLEST_SIDE_L2 = 5
+# Queries of the budget that are not steps of the search.
+ASIDE = 2
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class Square(Attack):
 
     Args:
         threat: what may be done to an image.
-        queries: tries for each image after the first one.
+        queries: budget for each image: its first try, the later ones, and a last look at the best
+            (so 3 at least).
         early_stop: see `Attack`.
 
     Example:
@@ -54,6 +57,11 @@ class Square(Attack):
     def __post_init__(self) -> None:
         norm_name(self.threat)
         check_count("queries", self.queries)
+        if self.queries <= ASIDE:
+            raise MultiwayError(
+                f"a budget of {self.queries} queries leaves nothing to search with: {ASIDE} go to "
+                "the first try and the last look"
+            )
 
     def run(self, problem: Problem) -> Attempt:
         """One search for the images of each eps."""
@@ -85,7 +93,7 @@ class Square(Attack):
         square = SquareAttack(
             bridge.verdict,
             norm=norm_name(bridge.problem.threat),
-            n_queries=self.queries,
+            n_queries=self.queries - ASIDE,
             eps=eps,
             resc_schedule=False,
             device=pixels.device,
