@@ -96,6 +96,25 @@ def test_two_workers_give_what_one_gives(folder: Path) -> None:
     assert largest_difference(folder, "together", "torchrun") == 0
 
 
+def test_two_workers_evaluate_what_one_does(folder: Path, in_process: Command) -> None:
+    """Each has half of the images; the worst case of each image is the same."""
+    finish(start(folder, "run", workers=1, attacked=False))
+    words = ("evaluate", "run", "--attack", "fgsm", "--attack", "pgd", "--eps", "0.1", "--json")
+    alone = json.loads(in_process(*words).stdout)[0]
+    line = [sys.executable, "-m", "multiway", *words, "--workers", "2"]
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    together = json.loads(done.stdout)[0]
+    assert 0 < alone["robust"]["value"] < alone["clean"]["value"]
+    for key in ("clean", "robust"):
+        assert together[key] == alone[key]
+    timeless = [
+        [{key: row[key] for key in row if key != "seconds"} for row in found["attacks"]]
+        for found in (alone, together)
+    ]
+    assert timeless[0] == timeless[1]
+
+
 def test_a_worker_without_a_share_of_the_last_batch(folder: Path) -> None:
     """300 images in batches of 299 leave one image for two workers."""
     finish(start(folder, "alone", workers=1, batch=299, attacked=False))

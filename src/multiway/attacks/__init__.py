@@ -13,6 +13,7 @@ from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
 from multiway.attacks.registry import ATTACKS, build_attack, has_objective, options_of
 from multiway.attacks.result import AttackResult, Attempt
+from multiway.attacks.sharding import join_evaluations
 from multiway.attacks.square import Square
 from multiway.attacks.transfer import Transfer, transfer
 
@@ -41,6 +42,7 @@ __all__ = [
     "build_attack",
     "evaluate",
     "has_objective",
+    "join_evaluations",
     "options_of",
     "schott_protocol",
     "transfer",

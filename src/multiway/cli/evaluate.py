@@ -43,9 +43,11 @@ from multiway.cli.options import (
     Seed,
     TrustedBackbone,
     Weights,
+    Workers,
     choose_device,
     each_subject,
 )
+from multiway.cli.workers import run_workers
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
 
     from multiway.attacks import Attack, DistanceSummary
     from multiway.data import ImageSet
+    from multiway.training import Team
 
 __all__ = ["evaluate"]
 
@@ -100,6 +103,7 @@ def evaluate(
         ),
     ] = None,
     limit: Limit = None,
+    workers: Workers = 1,
     seed: Seed = 0,
     data_dir: DataDir = None,
     device: Device = "auto",
@@ -112,8 +116,10 @@ def evaluate(
     the options that it has.
     """
     from multiway.subjects import load_subjects
-    from multiway.training import Run, accuracy
+    from multiway.training import Run, Team, accuracy, launched_size
 
+    if (status := run_workers(workers)) is not None:
+        raise typer.Exit(status)
     place = choose_device(device)
     options = {
         "objective": objective,
@@ -135,6 +141,7 @@ def evaluate(
         "data": data, "data_dir": data_dir, "image_size": image_size, "limit": limit,
         "backbone": backbone, "best": best, "device": place,
     }  # fmt: skip
+    team = Team(launched_size(), place)
     rows = []
     # One at a time: runs on different data may stand in one table.
     networks = iter(_named_apart(network or []))
@@ -155,13 +162,15 @@ def evaluate(
             threat = choose_threat(names, images.name, norm, eps)
             attacks = build_attacks(names, threat, options)
             batches = None if run is None else run.directory / "batches"
-            row |= _attacked(subject.model, images, attacks, seed, batch_size, batches)
+            row |= _attacked(subject.model, images, attacks, seed, batch_size, batches, team)
         else:
             row["clean"] = accuracy(subject.model, images, place).as_dict()
-        if run is not None:
+        if run is not None and team.first:
             key = _key(images, attacks, seed)
             run.write_result("-".join([*(names or ["clean"]), *_told(row), key]), row)
         rows.append(row)
+    if not team.first:
+        return
     if json:
         print_json(rows)
     else:
@@ -218,8 +227,11 @@ def _attacked(
     seed: int,
     batch_size: int,
     directory: Path | None,
+    team: Team,
 ) -> dict[str, Any]:
-    from multiway.attacks import AttackWarning, Boundary, schott_protocol
+    import torch
+
+    from multiway.attacks import AttackWarning, Boundary, join_evaluations, schott_protocol
     from multiway.attacks import evaluate as worst_case
     from multiway.attacks.evaluate import STANDING
     from multiway.data import to_float
@@ -228,18 +240,25 @@ def _attacked(
         replace(one, progress=_passes()) if isinstance(one, Boundary) else one for one in attacks
     ]
 
+    mine = team.shard(torch.arange(len(data)))
+    if not len(mine):
+        raise MultiwayError(
+            f"{team.size} workers cannot share {len(data)} images; give fewer --workers"
+        )
     with warnings.catch_warnings(), attack_progress() as progress:
         warnings.simplefilter("ignore", AttackWarning)  # told below, in one line each
         found = worst_case(
             model,
-            to_float(data.images),
-            data.labels,
+            to_float(data.images[mine]),
+            data.labels[mine],
             attacks,
             batch_size=batch_size,
             seed=seed,
             directory=directory,
             progress=progress,
         )
+    if team.size > 1:
+        found = join_evaluations(team.gather((mine, found)))
     for kind, text in found.warnings.items():
         say(f"warning: {kind}: {text}")
     row = {"attacked_with": [_settings(one) for one in attacks], **found.as_dict()}

@@ -1,0 +1,86 @@
+"""An evaluation in parts: each worker has its own images, and the whole is put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from multiway.attacks.evaluate import STANDING, Evaluation, Row
+from multiway.errors import MultiwayError
+from multiway.statistics import proportion
+
+__all__ = ["join_evaluations"]
+
+
+def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
+    """The evaluation of all images from those of their parts.
+
+    What happens to an image does not depend on its neighbours, so this is what one evaluation of
+    all would have found.
+
+    Args:
+        parts: the places [n] of a part's images in the whole, and what was found on them; the
+            places of all parts together are 0 to N-1, each once, and all met the same attacks.
+
+    Example:
+        >>> from torch import nn
+        >>> from multiway.attacks import FGSM, evaluate
+        >>> from multiway.threat import Linf
+        >>> network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+        >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
+        >>> attacks = [FGSM(Linf(0.1), objective="ce")]
+        >>> places = [torch.arange(8)[::2], torch.arange(8)[1::2]]
+        >>> parts = [(p, evaluate(network, images[p], labels[p], attacks)) for p in places]
+        >>> join_evaluations(parts).robust == evaluate(network, images, labels, attacks).robust
+        True
+    """
+    order = torch.cat([places for places, _ in parts])
+    if not torch.equal(order.sort().values, torch.arange(len(order), device=order.device)):
+        raise MultiwayError("the parts of an evaluation do not cover its images once each")
+    names = {tuple(row.attack for row in found.rows) for _, found in parts}
+    if len(names) != 1:
+        raise MultiwayError(f"the parts of an evaluation met different attacks: {sorted(names)}")
+    back = order.argsort()
+
+    def whole(name: str) -> Tensor:
+        return torch.cat([getattr(found, name) for _, found in parts])[back]
+
+    broken_by = whole("broken_by")
+    warnings: dict[str, str] = {}
+    for _, found in parts:
+        for kind, text in found.warnings.items():
+            warnings.setdefault(kind, text)
+    return Evaluation(
+        clean=proportion(sum(round(f.clean.value * f.clean.n) for _, f in parts), len(order)),
+        robust=proportion(int((broken_by == STANDING).sum()), len(order)),
+        rows=_rows([found for _, found in parts], broken_by),
+        broken_by=broken_by,
+        adversarial=whole("adversarial"),
+        linf=whole("linf"),
+        l2=whole("l2"),
+        warnings=warnings,
+    )
+
+
+def _rows(found: Sequence[Evaluation], broken_by: Tensor) -> tuple[Row, ...]:
+    rows = []
+    for number, first in enumerate(found[0].rows):
+        same = [one.rows[number] for one in found]
+        # What stands after this attack: what no attack up to it has broken.
+        standing = int(((broken_by == STANDING) | (broken_by > number)).sum())
+        rows.append(
+            Row(
+                attack=first.attack,
+                attacked=sum(row.attacked for row in same),
+                broken=sum(row.broken for row in same),
+                accuracy=proportion(standing, len(broken_by)),
+                forwards=sum(row.forwards for row in same),
+                backwards=sum(row.backwards for row in same),
+                zero_gradients=sum(row.zero_gradients for row in same),
+                nan_gradients=sum(row.nan_gradients for row in same),
+                seconds=max(row.seconds for row in same),
+            )
+        )
+    return tuple(rows)
