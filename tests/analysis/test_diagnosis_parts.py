@@ -145,9 +145,10 @@ def test_a_student_learns_what_its_teacher_does() -> None:
     assert torch.equal(student(images), again(images))
 
 
-def test_a_student_for_what_is_no_image() -> None:
-    teacher = nn.Linear(5, 3)
-    points = torch.rand(30, 5)
+@pytest.mark.parametrize("shape", [(5,), (3, 7), (1, 3, 9), (3, 8, 13)])
+def test_a_student_for_any_shape(shape: tuple[int, ...]) -> None:
+    teacher = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), 3))
+    points = torch.rand(30, *shape)
     assert distil(teacher, points, L2(0.2), steps=2, seed=0)(points).shape == (30, 3)
 
 

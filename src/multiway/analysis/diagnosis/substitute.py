@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from multiway.attacks.base import untouched
-from multiway.backbones import build_backbone
 from multiway.outputs import output_tensor
 from multiway.randomness import generator, seeded
 from multiway.threat import Threat
@@ -17,6 +16,9 @@ __all__ = ["distil"]
 BATCH = 64
 
 RATE = 2e-3
+
+# Units of its hidden layer.
+HIDDEN = 100
 
 # Below this side an image has no room for the two strides of the convolutional student.
 SMALLEST_SIDE = 8
@@ -78,10 +80,20 @@ def _centred(scores: Tensor) -> Tensor:
 
 
 def _student(images: Tensor, classes: int) -> nn.Module:
-    """A small convolutional network for images, a perceptron for all else."""
+    """Wong's small convolutional network for images, a perceptron for all else."""
     shape = images.shape[1:]
-    if len(shape) == 3 and shape[1] == shape[2] >= SMALLEST_SIDE:
-        return build_backbone("wong", classes, channels=shape[0], size=shape[1])
+    layers: list[nn.Module] = [nn.Flatten()]
+    features = shape.numel()
+    if len(shape) == 3 and min(shape[1:]) >= SMALLEST_SIDE:
+        layers = [
+            nn.Conv2d(shape[0], 16, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(16, 32, 4, stride=2, padding=1),
+            nn.ReLU(),
+            nn.Flatten(),
+        ]
+        # Each of these convolutions halves the sides.
+        features = 32 * (shape[1] // 4) * (shape[2] // 4)
     return nn.Sequential(
-        nn.Flatten(), nn.Linear(shape.numel(), 128), nn.ReLU(), nn.Linear(128, classes)
+        *layers, nn.Linear(features, HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, classes)
     )

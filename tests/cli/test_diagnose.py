@@ -1,0 +1,166 @@
+"""`multiway diagnose` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from browsing import needs_chromium, open_page
+from conftest import Command, command
+
+NETWORKS = """
+import torch
+from torch import nn
+
+def plain():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+
+class Rounded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = plain()
+
+    def forward(self, images):
+        return self.inner((8 * images).round() / 8)
+
+def rounded():
+    return Rounded()
+"""
+
+KEYS = [
+    "one-step", "transfer", "radius", "convergence", "noise", "gradient-free", "objectives",
+    "zero-gradients", "read-out", "repeatable",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network whose weights are the means of two classes, and images of these."""
+    tmp_path = tmp_path_factory.mktemp("foreign")
+    (tmp_path / "nets.py").write_text(NETWORKS)
+    rng = np.random.RandomState(0)
+    centres = rng.rand(2, 64)
+    labels = np.arange(60) % 2
+    images = 0.5 + 0.3 * (centres[labels] - 0.5) + 0.05 * rng.randn(60, 64)
+    pixels = (255 * images.clip(0, 1)).astype(np.uint8).reshape(60, 8, 8)
+    np.savez(tmp_path / "images.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
+    # The nearest mean decides. Between two classes all objectives climb the same way.
+    weight = (centres - 0.5).astype(np.float32)
+    bias = (-0.15 * (weight**2).sum(axis=1) - 0.5 * weight.sum(axis=1)).astype(np.float32)
+    save_file({"1.weight": weight, "1.bias": bias}, tmp_path / "plain.safetensors")
+    named = {"inner.1.weight": weight, "inner.1.bias": bias}
+    save_file(named, tmp_path / "rounded.safetensors")
+    return tmp_path
+
+
+def words(name: str) -> tuple[str, ...]:
+    return ("--network", f"nets:{name}", "--weights", f"{name}.safetensors")
+
+
+ASKED = ("--data", "npz:images.npz", "--eps", "20/255", "--effort", "quick")
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Both networks diagnosed by one command, in a process of its own."""
+    given = (*words("plain"), *words("rounded"), *ASKED, "--json", "--strict", "--out", "found")
+    return subprocess.run(
+        command("diagnose", *given), cwd=folder, capture_output=True, text=True, timeout=300
+    )
+
+
+def test_foreign_networks_as_json(found: subprocess.CompletedProcess[str], folder: Path) -> None:
+    # It reports all the same; the status is for scripts that ask for it.
+    assert found.returncode == 1, found.stderr
+    rows = json.loads(found.stdout)
+    for row in rows:
+        assert [item["key"] for item in row["items"]] == KEYS
+        assert row["threat"] == {"type": "Linf", "eps": 20 / 255, "bounds": [0.0, 1.0]}
+        assert row["clean"]["n"] == row["robust"]["n"] == 60
+        assert row["robust"]["value"] <= row["clean"]["value"] == 1
+        assert row["data"] == "npz:images.npz"
+        assert row["run"] is None
+    plain, rounded = rows
+    assert (plain["name"], rounded["name"]) == ("plain", "rounded")
+    assert plain["failed"] == []
+    assert {"zero-gradients", "transfer", "read-out"} <= set(rounded["failed"])
+    assert "is not evidence" in rounded["verdict"]
+    # Networks that are diagnosed together are substitutes of each other.
+    sources = {one["crafted_on"] for one in rounded["attacks"] if one["family"] == "transfer"}
+    assert sources == {"plain", "distilled"}
+    assert "diagnosing rounded: 0 of " in found.stderr
+
+
+def test_everything_is_written(found: subprocess.CompletedProcess[str], folder: Path) -> None:
+    kept = json.loads((folder / "found/diagnosis.json").read_text())
+    assert kept["diagnoses"] == json.loads(found.stdout)
+    assert "torch" in kept["versions"]
+    for name in ("plain", "rounded"):
+        for ending in ("png", "svg"):
+            assert (folder / f"found/diagnosis-{name}.{ending}").stat().st_size > 10_000
+
+
+@needs_chromium
+@pytest.mark.usefixtures("found")
+def test_the_page_opens_in_silence(folder: Path, tmp_path: Path) -> None:
+    opened = open_page(folder / "found/diagnosis.html", tmp_path)
+    assert opened.console == []
+    assert opened.requests == []
+    assert opened.dom.count("<figure>") == 2
+    assert opened.dom.count("Fails if") == 2 * len(KEYS)
+    assert "✗ FAIL" in opened.dom
+
+
+def test_a_run_keeps_its_diagnosis(in_process: Command, tiny_npz: Path, tmp_path: Path) -> None:
+    options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "ro")
+    for name in ("one", "two"):
+        trained = in_process(
+            "train", *options, "--recipe", "wong-mnist", "--epochs", "1", "--out", name
+        )
+        assert trained.returncode == 0, trained.stderr
+    asked = ("--eps", "0.1", "--limit", "20", "--effort", "quick", "--norm", "linf")
+    done = in_process("diagnose", "one", "--substitute", "two", *asked, "--out", "out")
+    assert done.returncode == 0, done.stderr
+    row = json.loads((tmp_path / "one/results/diagnosis.json").read_text())
+    told = " ".join(done.stdout.split())
+    assert "one: Linf eps 0.1, n=20, seed 0; in brackets 95 % intervals" in told
+    assert told.count("✓ pass") == sum(item["status"] == "pass" for item in row["items"]) > 5
+    assert row["verdict"] in told
+    assert not (tmp_path / "two/results/diagnosis.json").exists()
+    assert row["encoding"] == "ro"
+    objectives = {one["attack"].get("objective") for one in row["attacks"]}
+    assert {"own", "ce", "margin", "dlr"} <= objectives
+    assert {one["crafted_on"] for one in row["attacks"]} == {None, "two", "distilled"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((*words("plain"), "--data", "npz:images.npz"), "needs --eps"),
+        ((*words("plain"), *ASKED, "--effort", "hard"), "unknown effort 'hard'"),
+        ((*words("plain"), *ASKED, "--norm", "l3"), "unknown norm 'l3'"),
+        ((*words("plain"), *ASKED, "--eps", "0"), "above 0"),
+        ((*words("plain"), *ASKED, "--eps", "inf"), "one finite eps"),
+        ((), "name something to examine"),
+        (("nowhere",), "nowhere"),
+        ((*words("plain"), "--eps", "0.1"), "--network needs --data"),
+    ],
+)
+def test_mistakes_are_one_line(
+    options: tuple[str, ...], message: str, folder: Path, tmp_path: Path, in_process: Command
+) -> None:
+    for file in folder.iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path)
+    done = in_process("diagnose", *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert not (tmp_path / "diagnosis").exists()
