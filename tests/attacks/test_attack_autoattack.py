@@ -300,6 +300,13 @@ def test_bounds_are_mapped_there_and_back(norm: type[Threat], number: int) -> No
     if isinstance(attack, FAB):
         expected = attack(model, images, labels).adversarial
         torch.testing.assert_close(result.adversarial, 4 * expected - 1, rtol=0, atol=1e-5)
+        # Without a bound too: the nearest point is as near in any units.
+        free, wide_free = (
+            replace(one, threat=replace(one.threat, eps=math.inf)) for one in (attack, wide)
+        )
+        near = free(model, images, labels)
+        far = wide_free(Shifted(), 4 * images - 1, labels)
+        torch.testing.assert_close(far.l2, 4 * near.l2, rtol=1e-4, atol=0)
 
 
 @NORMS

@@ -77,6 +77,7 @@ class FAB(Attack):
         """The nearest point of each given image that pyautoattack finds, or the image itself."""
         part, pixels = bridge.part, bridge.to_pixels(bridge.part.images)
         goal, labels = part.goal("margin"), part.labels
+        low, high = part.threat.bounds
         if part.targets is None:
             # Only the boundary between the label and the target is looked for.
             pair = torch.stack([part.labels, targets], dim=1)
@@ -86,7 +87,9 @@ class FAB(Attack):
             """How far the target is ahead [n, 1], and the gradient of that [n, 1, ...]."""
             ascent = goal.ascend(bridge.to_images(points.nan_to_num()), labels, part.targets)
             bridge.climbed(ascent)
-            return ascent.value.to(points)[:, None], ascent.gradient.to(points)[:, None]
+            # FAB divides the value by the slope, so the slope must be one in its own pixels.
+            gradient = (high - low) * ascent.gradient
+            return ascent.value.to(points)[:, None], gradient.to(points)[:, None]
 
         def judge(points: Tensor) -> Tensor:
             # Where the gradient is zero, FAB's own arithmetic ends in NaN, and stays there.
