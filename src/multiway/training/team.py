@@ -122,7 +122,7 @@ class Team:
 def _fabric(size: int, device: torch.device, precision: str) -> Fabric:
     try:
         from lightning_fabric import Fabric
-        from lightning_fabric.strategies import DDPStrategy
+        from lightning_fabric.strategies.ddp import DDPStrategy
     except ImportError:
         raise MultiwayError(
             "more than one worker, or a precision other than 32-true, needs lightning-fabric: "
