@@ -16,6 +16,7 @@ from data_files import (
     cifar10_records,
     cifar100_records,
     idx,
+    packed,
     pixels,
     python2_pickle,
     python3_pickle,
@@ -194,7 +195,7 @@ COARSE = np.full(4, 20, np.uint8)
 MNIST = "MNIST/raw/t10k-images-idx3-ubyte.gz"
 MNIST_LABELS = "MNIST/raw/t10k-labels-idx1-ubyte.gz"
 BIN, PY = "cifar-10-batches-bin/test_batch.bin", "cifar-10-batches-py/test_batch"
-DIGITS = gzip.compress(idx(pixels(4, 28, 28)))
+DIGITS = packed(idx(pixels(4, 28, 28)))
 
 
 @pytest.mark.parametrize(
@@ -205,12 +206,12 @@ DIGITS = gzip.compress(idx(pixels(4, 28, 28)))
         (MNIST, DIGITS[:-400], "truncated or not a gzip file"),
         (MNIST, DIGITS[:40] + b"\x00\x01\x02" + DIGITS[43:], "truncated or (not a gzip|altered)"),
         (MNIST, idx(pixels(4, 28, 28)), "not a gzip file"),
-        (MNIST, gzip.compress(idx(LABELS)), "begins with 00 00 08 01, not with idx's 00 00 08 03"),
-        (MNIST, gzip.compress(idx(pixels(4, 28, 28))[:-1]), "promises 3136 bytes, 3135 follow"),
-        (MNIST, gzip.compress(idx(pixels(4, 28, 28)) + b"x"), "promises 3136 bytes, 3137 follow"),
-        (MNIST, gzip.compress(idx(pixels(4, 8, 8))), "8 x 8 pixels, not 28 x 28"),
-        (MNIST, gzip.compress(idx(pixels(5, 28, 28))), "4 labels for 5 images"),
-        (MNIST_LABELS, gzip.compress(idx(LABELS + 1)), "the label 10; digits are 0 to 9"),
+        (MNIST, packed(idx(LABELS)), "begins with 00 00 08 01, not with idx's 00 00 08 03"),
+        (MNIST, packed(idx(pixels(4, 28, 28))[:-1]), "promises 3136 bytes, 3135 follow"),
+        (MNIST, packed(idx(pixels(4, 28, 28)) + b"x"), "promises 3136 bytes, 3137 follow"),
+        (MNIST, packed(idx(pixels(4, 8, 8))), "8 x 8 pixels, not 28 x 28"),
+        (MNIST, packed(idx(pixels(5, 28, 28))), "4 labels for 5 images"),
+        (MNIST_LABELS, packed(idx(LABELS + 1)), "the label 10; digits are 0 to 9"),
         (BIN, PAGE.lower(), "is a web page"),
         (BIN, RECORDS[:-1], "12291 bytes are no whole number of 3073-byte records"),
         (BIN, cifar10_records(COLOUR, LABELS + 1), "labels run from 1 to 10, 0 to 9"),
