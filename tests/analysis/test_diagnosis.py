@@ -73,7 +73,7 @@ def test_an_undefended_network_is_no_masked_one() -> None:
     ("mask", "seen_by"),
     [
         (Saturated, {"objectives", "zero-gradients"}),
-        (Quantised, {"gradient-free", "zero-gradients", "read-out"}),
+        (Quantised, {"convergence", "gradient-free", "zero-gradients", "read-out"}),
         (Stochastic, {"repeatable"}),
         (Shattered, {"gradient-free", "read-out"}),
     ],
@@ -85,6 +85,15 @@ def test_a_masked_network_is_flagged(mask: type[nn.Module], seen_by: set[str]) -
     assert seen_by <= failed(found)
     assert "not evidence" in found.verdict
     assert all(key in found.verdict for key in seen_by)
+
+
+def test_an_attack_with_too_few_steps_has_not_converged() -> None:
+    images, labels = digits("test", 60)
+    budget = replace(QUICK, steps=1, readouts=1, student_steps=0)
+    found = diagnose(trained_network(0.0, 2), images, labels, Linf(0.07), budget=budget)
+    # Half a step from a random point is less than FGSM's whole step from the image.
+    assert failed(found) == {"convergence", "one-step"}
+    assert "raise steps and restarts" in found.items[3].meaning
 
 
 def test_what_transfers_from_the_bare_network_gives_the_mask_away() -> None:

@@ -181,9 +181,8 @@ def _show(subject: Subject, diagnosis: Diagnosis) -> None:
     from multiway.report.diagnosis import BADGES
 
     table = Table(
-        title=f"{subject.name}: {type(diagnosis.threat).__name__} eps "
-        f"{float(diagnosis.threat.eps):.4g}, n={diagnosis.clean.n}, seed {diagnosis.seed}; in "
-        "brackets 95 % intervals",
+        title=f"{subject.name}: {diagnosis.threat}, n={diagnosis.clean.n}, seed {diagnosis.seed}; "
+        "in brackets 95 % intervals",
         title_justify="left",
         title_style="bold",
         show_lines=True,

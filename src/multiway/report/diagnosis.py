@@ -44,7 +44,7 @@ def diagnosis_section(diagnosis: Diagnosis, title: str = "Is this robustness rea
             draw_diagnosis(diagnosis),
             alt="Accuracy against eps, accuracy by objective, loss curves, and the accuracy left "
             "after each attack",
-            caption=f"The evidence. n={diagnosis.clean.n}, {_threat(diagnosis)}, {seeds}; bars are "
+            caption=f"The evidence. n={diagnosis.clean.n}, {diagnosis.threat}, {seeds}; bars are "
             "95 % intervals. The attacker is white-box but for transfer, noise, Square and "
             "NAttack.",
         ),
@@ -56,7 +56,7 @@ def _summary(diagnosis: Diagnosis) -> str:
     return (
         f"Accuracy without an attack {diagnosis.clean}; under {diagnosis.claim.attack}, as an "
         f"ordinary evaluation might report it, {diagnosis.claim.value}; when every image meets "
-        f"what is worst for it, {diagnosis.robust}. Threat model: {_threat(diagnosis)}; seed "
+        f"what is worst for it, {diagnosis.robust}. Threat model: {diagnosis.threat}; seed "
         f"{diagnosis.seed}; in brackets 95 % intervals."
     )
 
@@ -142,7 +142,7 @@ def _draw_curves(axes: Any, diagnosis: Diagnosis) -> None:
             continue
         colour = "black" if longer else COLOURS[list(_DASHES).index(str(trial.objective))]
         curve = trial.loss_curve
-        rise = float(curve.max() - curve[0])
+        rise = float(curve[-1] - curve[0])
         label = f"{trial.objective}{', longer' if longer else ''}"
         if rise > 0:
             shares = (100 * (curve - curve[0]) / rise).tolist()
@@ -153,19 +153,27 @@ def _draw_curves(axes: Any, diagnosis: Diagnosis) -> None:
         axes.plot(len(shares) - 1, shares[-1], color=colour, marker=MARKERS[0], ms=4)
     axes.set(xlabel="step", ylabel="share of the loss's rise (%)", ylim=(-5, 109))
     axes.set_title("Loss curves of PGD, by objective", fontsize=10)
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="center right")
 
 
 def _draw_after(axes: Any, diagnosis: Diagnosis) -> None:
     """The accuracy left after each attack and all before it, in the order they ran."""
     trials = [trial for trial in diagnosis.trials if trial.name in diagnosis.after]
-    values = [100 * diagnosis.after[trial.name].value for trial in trials]
     shown = set()
-    for place, (trial, value) in enumerate(zip(trials, values, strict=True)):
+    for place, trial in enumerate(trials):
+        value = diagnosis.after[trial.name]
         label = None if trial.family in shown else trial.family
         shown.add(trial.family)
-        axes.barh(place, value, color=_FAMILY_COLOURS[trial.family], label=label)
-        axes.text(value + 1, place, f"{value:.1f}", va="center", fontsize=7)
+        axes.barh(
+            place,
+            100 * value.value,
+            color=_FAMILY_COLOURS[trial.family],
+            label=label,
+            xerr=_spread([value]),
+            error_kw={"elinewidth": 0.8, "capsize": 2},
+        )
+        text = f"{100 * value.value:.1f}"
+        axes.text(100 * value.high + 1.5, place, text, va="center", fontsize=7)
     names = [trial.name for trial in trials]
     axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.set(xlim=(0, 112), xlabel="accuracy (%)")
@@ -193,10 +201,6 @@ def _spread(values: Sequence[Interval]) -> list[list[float]]:
     """How far 95 % intervals reach below and above their values, in percent."""
     below = [100 * (value.value - value.low) for value in values]
     return [below, [100 * (value.high - value.value) for value in values]]
-
-
-def _threat(diagnosis: Diagnosis) -> str:
-    return f"{type(diagnosis.threat).__name__} eps {float(diagnosis.threat.eps):.4g}"
 
 
 def _item(item: Item) -> str:

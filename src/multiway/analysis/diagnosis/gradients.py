@@ -116,22 +116,26 @@ def convergence_item(bench: Bench, trials: GradientTrials) -> Item:
     first, longer = trials.iterative[trials.strongest], trials.longer
     more = longer.broken & ~first.broken
     n = _count(bench.right)
-    failed = exceeds(_count(more), n, ALLOWED_CHANGE)
+    unfinished = exceeds(_count(more), n, ALLOWED_CHANGE)
+    left = _count(bench.right & ~first.broken)
+    lost = _rise(first.loss_curve) <= 0 and exceeds(left, n, ALLOWED_CHANGE)
     return Item(
         key="convergence",
         question="Has the attack converged?",
-        status="fail" if failed else "pass",
+        status="fail" if unfinished or lost else "pass",
         measured=(
             f"accuracy {bench.accuracy(first.broken)} under {in_words(first.attack)}; "
             f"{bench.accuracy(longer.broken)} under {in_words(longer.attack)}: "
             f"broken by the longer one alone {of(_count(more), n)}; {_late(first.loss_curve)}"
         ),
         threshold=f"more than {percent(ALLOWED_CHANGE)} of the images break only by more steps and "
-        f"restarts {BINOMIAL}",
+        f"restarts {BINOMIAL}, or stand while the loss does not rise at all",
         meaning=(
-            "The figure depends on how long one attacks, so it measures the attacker's patience: "
-            "raise steps and restarts until it stands still."
-            if failed
+            "The attack climbs and gets no higher: its gradients lead nowhere."
+            if lost
+            else "The figure depends on how long one attacks, so it measures the attacker's "
+            "patience: raise steps and restarts until it stands still."
+            if unfinished
             else "More steps and restarts change little: the attack is spent."
         ),
         measurements=(
@@ -194,10 +198,14 @@ def _accuracy(bench: Bench, trial: Trial) -> Measurement:
     return Measurement("accuracy", value, in_words(trial.attack), trial.objective)
 
 
+def _rise(curve: Tensor) -> float:
+    return float(curve[-1] - curve[0])
+
+
 def _late(curve: Tensor) -> str:
     """How much of a loss curve's rise came in its last quarter."""
-    rise = float(curve.max() - curve[0]) if len(curve) else 0.0
+    rise = _rise(curve)
     if rise <= 0:
         return "the loss did not rise"
     late = float(curve[-1] - curve[-1 - len(curve) // 4]) / rise
-    return f"{percent(late)} of the loss's rise came in the last quarter of its steps"
+    return f"{100 * late:.0f} % of the loss's rise came in the last quarter of its steps"

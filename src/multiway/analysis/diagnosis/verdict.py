@@ -49,9 +49,7 @@ def write_verdict(bench: Bench, trials: GradientTrials, items: Sequence[Item], c
         checks += "; it is an upper bound, and a stronger attack may come"
     if int(bench.right.sum()) < FEW:
         checks += f"; with fewer than {FEW} images only coarse faults can show"
-    norm, eps = type(bench.threat).__name__, float(bench.threat.eps)
-    conditions = f"{norm} eps {eps:.4g}, n={robust.n}, seed {bench.seed}"
-    return f"{sentence} ({conditions}). {checks}."
+    return f"{sentence} ({bench.threat}, n={robust.n}, seed {bench.seed}). {checks}."
 
 
 def _not_evidence(bench: Bench, trials: GradientTrials, claim: Trial, robust: Interval) -> str:
