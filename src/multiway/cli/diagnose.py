@@ -64,6 +64,9 @@ def diagnose(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a check fails.")
     ] = False,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Images at a time: fewer need less memory.", min=1)
+    ] = 250,
     seed: Seed = 0,
     best: Best = False,
     backbone: TrustedBackbone = None,
@@ -101,7 +104,8 @@ def diagnose(
         with _progress(subject.name) as progress:
             diagnosis = examine(
                 subject.model, pixels, labels, threat,
-                substitutes=company, budget=budget, seed=seed, progress=progress,
+                substitutes=company, budget=budget, seed=seed, batch_size=batch_size,
+                progress=progress,
             )  # fmt: skip
         found.append((subject, diagnosis))
     rows = [

@@ -30,7 +30,7 @@ from multiway.analysis.diagnosis.searches import (
     transfer_item,
 )
 from multiway.analysis.diagnosis.substitute import distil
-from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
+from multiway.analysis.diagnosis.trials import Bench, Trial, device_of, in_words
 from multiway.analysis.diagnosis.verdict import choose_claim, write_verdict
 from multiway.analysis.diagnosis.white_box import (
     GradientTrials,
@@ -129,6 +129,7 @@ def diagnose(
     substitutes: Mapping[str, nn.Module] | None = None,
     budget: Budget = BUDGETS["standard"],
     seed: int = 0,
+    batch_size: int = 250,
     progress: Progress | None = None,
 ) -> Diagnosis:
     """Is this robustness real? Ten checks that a robust network passes and a masked one does not.
@@ -142,6 +143,8 @@ def diagnose(
             one is distilled from the model in any case, unless `budget.student_steps` is 0.
         budget: see `BUDGETS`.
         seed: of all randomness.
+        batch_size: images attacked together; bounds the memory and decides nothing else.
+        progress: called before each step, and once at the end.
 
     Example:
         >>> import torch
@@ -163,7 +166,7 @@ def diagnose(
     started = time.perf_counter()
     _check(model, images, threat)
     count = _Count(progress)
-    bench = Bench(model, images, labels, threat, seed, count.announce)
+    bench = Bench(model, images, labels, threat, seed, count.announce, batch_size)
     if not bool(bench.right.any()):
         raise MultiwayError(
             f"the model classifies none of the {len(images)} images rightly, so there is nothing "
@@ -197,15 +200,15 @@ def _examine(
 ) -> tuple[GradientTrials, list[Item], list[Radius]]:
     """Run everything. Gradients go first: the others are asked what these have missed."""
     bench.announce("two passes")
-    repeatable = repeat_item(bench.model, bench.images)
+    repeatable = repeat_item(bench.model, bench.images, bench.batch_size)
     trials = run_gradient_trials(bench, budget)
     sweep = run_sweep(bench, trials, budget)
     sources = dict(substitutes)
     if budget.student_steps:
         bench.announce("distilling a substitute")
-        sources[DISTILLED] = distil(
-            bench.model, bench.images, bench.threat, budget.student_steps, bench.seed
-        )
+        images = bench.images.to(device_of(bench.model, bench.images))
+        steps = budget.student_steps
+        sources[DISTILLED] = distil(bench.model, images, bench.threat, steps, bench.seed)
     crafted = trials.iterative["margin"].attack
     transfers = run_transfers(bench, crafted, sources)
     noises = run_noise(bench, budget)

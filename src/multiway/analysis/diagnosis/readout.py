@@ -19,7 +19,7 @@ from multiway.analysis.diagnosis.checklist import (
     falls_short,
     percent,
 )
-from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
+from multiway.analysis.diagnosis.trials import Bench, Trial, device_of, in_words
 from multiway.attacks import PGD, AttackWarning, Noise
 from multiway.attacks.base import untouched
 from multiway.statistics import proportion
@@ -30,6 +30,9 @@ __all__ = ["Features", "Readout", "fit_readout", "readout_item"]
 # Points around an image: inside (at up to half of eps), on the surface, and candidates for the
 # one that is to be told from all of them.
 INNER, SURFACE, CANDIDATES = 100, 500, 5
+
+# Points in one forward pass.
+PART = 100
 
 # How far from the others to the chosen point the threshold lies.
 THRESHOLD = 0.5
@@ -146,7 +149,7 @@ def fit_readout(features: Features, image: Tensor, threat: Threat, seed: int) ->
     surface = threat.extremes(image, streams, SURFACE)
     candidates = threat.extremes(image, streams, CANDIDATES)
     zeros = torch.cat([image, inside, surface])
-    below, above = features(zeros).double(), features(candidates).double()
+    below, above = (_in_parts(features, points).double() for points in (zeros, candidates))
     weights = _directions(below, above)
     highest, known = (below @ weights.T).amax(dim=0), (above * weights).sum(dim=1)
     gap = known - highest
@@ -157,8 +160,13 @@ def fit_readout(features: Features, image: Tensor, threat: Threat, seed: int) ->
     # At unit distance between them, so that rounding means the same for every read-out.
     weight, threshold = weights[best] / gap[best], float(highest[best] / gap[best]) + THRESHOLD
     task = Task(Readout(features, weight.to(image), threshold), candidates[best : best + 1])
-    holds = not bool(task.readout(zeros).argmax(dim=1).any())
+    holds = not bool(_in_parts(task.readout, zeros).argmax(dim=1).any())
     return task if holds and bool(task.readout(task.point).argmax(dim=1)) else None
+
+
+def _in_parts(network: nn.Module, points: Tensor) -> Tensor:
+    """What `network` makes of `points`, so many at a time that large images fit the memory."""
+    return torch.cat([network(part) for part in torch.split(points, PART)])
 
 
 def _directions(below: Tensor, above: Tensor) -> Tensor:
@@ -188,7 +196,7 @@ def readout_item(bench: Bench, trial: Trial, count: int) -> Item:
     # A gradient costs a forward and a backward pass; chance gets as many draws.
     queries = attack.restarts * (2 * attack.steps + 1)
     chance = Noise(attack.threat, draws=queries, kind="corners")
-    device = next((weight.device for weight in bench.model.parameters()), bench.images.device)
+    device = device_of(bench.model, bench.images)
     chosen = bench.right.nonzero().squeeze(1)[:count]
     images = bench.images[chosen].to(device)
     found, lucky = [], []

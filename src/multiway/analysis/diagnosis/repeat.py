@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.analysis.diagnosis.checklist import Item, Measurement
-from multiway.analysis.diagnosis.trials import BATCH
+from multiway.analysis.diagnosis.trials import device_of
 from multiway.attacks.base import untouched
 from multiway.outputs import output_tensor
 from multiway.statistics import proportion
@@ -17,12 +17,13 @@ __all__ = ["repeat_item"]
 ROUNDING = 1e-3
 
 
-def repeat_item(model: nn.Module, images: Tensor) -> Item:
+def repeat_item(model: nn.Module, images: Tensor, batch_size: int = 250) -> Item:
     """Two passes over `images` [N, ...] in eval mode, and a third with other neighbours."""
     with untouched(model), torch.no_grad():
-        first, again = (_scores(model, images, BATCH) for _ in range(2))
+        first, again = (_scores(model, images, batch_size) for _ in range(2))
         # Backwards and by other numbers, so that every image has other company.
-        apart = _scores(model, images.flip(0), max(1, BATCH // 2 - 1)).flip(0)
+        other_size = max(1, min(batch_size, len(images)) // 2)
+        apart = _scores(model, images.flip(0), other_size).flip(0)
     n = len(images)
     differs, moved = _differs(first, again), _differs(first, apart)
     other = first.argmax(dim=1) != again.argmax(dim=1)
@@ -56,7 +57,7 @@ def repeat_item(model: nn.Module, images: Tensor) -> Item:
 
 
 def _scores(model: nn.Module, images: Tensor, size: int) -> Tensor:
-    device = next((weight.device for weight in model.parameters()), images.device)
+    device = device_of(model, images)
     parts = [output_tensor(model(part.to(device))) for part in torch.split(images, size)]
     return torch.cat(parts).to(images.device)
 

@@ -12,18 +12,15 @@ from torch import Tensor, nn
 
 from multiway.attacks import FGSM, PGD, Attack, AttackResult, AttackWarning, transfer
 from multiway.attacks.batches import Batch
-from multiway.attacks.checks import check_labels_and_targets
+from multiway.attacks.checks import check_count, check_labels_and_targets
 from multiway.attacks.evaluate import predict
 from multiway.attacks.identity import describe
 from multiway.statistics import Interval, proportion
 from multiway.threat import Threat
 
-__all__ = ["BATCH", "Bench", "Family", "Trial", "in_words"]
+__all__ = ["Bench", "Family", "Trial", "device_of", "in_words"]
 
 Family = Literal["one-step", "iterative", "transfer", "noise", "gradient-free"]
-
-# Images attacked together; bounds the memory and decides nothing else.
-BATCH = 250
 
 
 @dataclass(frozen=True)
@@ -89,6 +86,7 @@ class Bench:
 
     Args:
         announce: called with the name of each trial before it starts.
+        batch_size: images attacked together; bounds the memory and decides nothing else.
     """
 
     def __init__(
@@ -99,10 +97,13 @@ class Bench:
         threat: Threat,
         seed: int,
         announce: Callable[[str], None],
+        batch_size: int = 250,
     ) -> None:
+        check_count("batch_size", batch_size)
         self.model, self.images, self.labels = model, images, labels
         self.threat, self.seed, self.announce = threat, seed, announce
-        predictions, self.classes = predict(model, images, BATCH)
+        self.batch_size = batch_size
+        predictions, self.classes = predict(model, images, batch_size)
         check_labels_and_targets(images, labels, None, self.classes)
         self.right = predictions == labels
         self.trials: list[Trial] = []
@@ -127,7 +128,7 @@ class Bench:
         chosen = given.nonzero().squeeze(1)
         batches = [
             Batch.compute(attack, self.model, self.images[part], self.labels[part], self.seed)
-            for part in (torch.split(chosen, BATCH) if len(chosen) else ())
+            for part in (torch.split(chosen, self.batch_size) if len(chosen) else ())
         ]
         for batch in batches:
             self.warnings = {**batch.warnings, **self.warnings}
@@ -146,7 +147,7 @@ class Bench:
                 {"model": self.model},
                 self.images[self.right],
                 self.labels[self.right],
-                batch_size=BATCH,
+                batch_size=self.batch_size,
                 seed=self.seed,
             )
         wrong = moved.predictions["model"] != self.labels[self.right]
@@ -212,6 +213,11 @@ class Bench:
     def accuracy(self, broken: Tensor) -> Interval:
         """Of the model, if the images `broken` [N] are lost too."""
         return proportion(int((self.right & ~broken).sum()), len(self.right))
+
+
+def device_of(model: nn.Module, images: Tensor) -> torch.device:
+    """Where `model` wants its images; where they are, if it has no weights."""
+    return next((weight.device for weight in model.parameters()), images.device)
 
 
 def in_words(attack: Attack, source: str | None = None) -> str:
