@@ -145,16 +145,19 @@ def _without_substitutes(subjects: Sequence[Subject], runs: int, substitutes: in
 def _write(out: Path, found: list[tuple[Subject, Diagnosis]], rows: list[dict[str, Any]]) -> Path:
     """The page, a figure for each network, and all numbers; returns the page's path."""
     from multiway.files import make_directory
-    from multiway.report.diagnosis import diagnosis_section, draw_diagnosis
-    from multiway.report.page import write_page
+    from multiway.report.diagnosis import diagnosis_section
+    from multiway.report.page import Picture, write_page
     from multiway.report.style import save_both
     from multiway.training.run import versions, write_report
 
     make_directory(out)
-    for subject, diagnosis in found:
+    sections = [diagnosis_section(diagnosis, title=subject.name) for subject, diagnosis in found]
+    for section in sections:
         # A run's name may hold its parent's folder.
-        stem = subject.name.replace("/", "-")
-        save_both(draw_diagnosis(diagnosis), out / f"diagnosis-{stem}")
+        stem = section.title.replace("/", "-")
+        for block in section.blocks:
+            if isinstance(block, Picture):
+                save_both(block.figure, out / f"diagnosis-{stem}")
     write_report(out / "diagnosis.json", {"diagnoses": rows})
     names = ", ".join(subject.name for subject, _ in found)
     first = found[0][1]
@@ -163,7 +166,7 @@ def _write(out: Path, found: list[tuple[Subject, Diagnosis]], rows: list[dict[st
         f"Is the robustness of {names} real?",
         "Ten checks that a robust network passes and a network with masked gradients does not. "
         "Each says what was measured, when it fails, and what that means.",
-        [diagnosis_section(diagnosis, title=subject.name) for subject, diagnosis in found],
+        sections,
         {
             "data": f"{rows[0]['data']}, the first {first.clean.n} test images",
             "threat model": f"{type(first.threat).__name__}, eps {float(first.threat.eps):.6g}",
