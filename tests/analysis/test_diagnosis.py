@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from multiway import EncodedClassifier, Encoding
 from multiway.analysis import BUDGETS, Diagnosis, diagnose
 from multiway.errors import MultiwayError
+from multiway.report.diagnosis import diagnosis_section
+from multiway.report.page import Html, Picture
 from multiway.threat import L2, Linf, Threat
 
 # Less than a user would spend, and enough for faults as plain as these.
@@ -254,6 +256,24 @@ def test_without_a_substitute_transfer_is_not_asked() -> None:
     assert status(diagnose(model, images, labels, Linf(0.05), budget=none), "transfer") == (
         "not applicable"
     )
+
+
+def test_names_are_escaped_on_the_page_and_every_check_is_there() -> None:
+    model = plane().float()
+    images = torch.rand(12, 1, 5, 5, generator=torch.Generator().manual_seed(4))
+    labels = model(images).argmax(dim=1)
+    budget = replace(QUICK, student_steps=0)
+    found = diagnose(model, images, labels, Linf(0.05), substitutes={"<b>&": model}, budget=budget)
+    section = diagnosis_section(found)
+    markup = "".join(block.markup for block in section.blocks if isinstance(block, Html))
+    assert "crafted on &lt;b&gt;&amp;" in markup
+    assert "<b>" not in markup
+    assert all(item.question in markup for item in found.items)
+    (picture,) = (block for block in section.blocks if isinstance(block, Picture))
+    panels = picture.figure.axes
+    assert [len(panel.get_title()) > 0 for panel in panels] == [True] * 4
+    # One bar for each attack inside the threat model.
+    assert len(panels[3].patches) == len(found.after)
 
 
 @pytest.mark.parametrize(

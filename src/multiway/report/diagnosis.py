@@ -93,7 +93,9 @@ def _draw_sweep(axes: Any, diagnosis: Diagnosis) -> None:
     axes.annotate(
         f"eps {here:.3g}", (here, 103), xytext=(3, 0), textcoords="offset points", color="#5a5a5a"
     )
-    axes.set_xticks([*eps, far], [*(f"{one:.3g}" for one in eps), "no\nbound"])
+    # Small radii stand close together.
+    names = [*(f"{one:.3g}" for one in eps), "no bound"]
+    axes.set_xticks([*eps, far], names, rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
     axes.set(ylim=(-3, 109), xlabel="eps", ylabel="accuracy (%)")
     axes.set_title(f"Accuracy against eps (PGD on {finite[0].objective})", fontsize=10)
 
