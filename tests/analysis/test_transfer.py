@@ -103,8 +103,13 @@ def test_the_table_and_the_figure_show_what_was_measured() -> None:
     columns, rows = transfer_rows(matrix)
     assert columns[:4] == ["network", "clean", "from a", "from b"]
     assert rows[0][2].startswith("0.0 [0.0, 27.8]*")
-    assert rows[0][3].startswith("100.0 [72.2, 100.0] (-0.33)")
+    rho = matrix.cell("b", "a").correlation
+    assert rho is not None
+    assert f"{rho.value:.2f}" == "-0.33"
+    assert rows[0][3] == f"100.0 [72.2, 100.0], ρ -0.33 [{rho.low:.2f}, {rho.high:.2f}]"
     figure = draw_matrices([matrix, matrix], "two of them")
     texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert texts.count("0.0*") == 4
     assert texts.count("100.0") == 8  # two black-box cells and two means, twice
+    assert texts.count(f"ρ -0.33 [{rho.low:.2f}, {rho.high:.2f}]") == 4
+    assert "95 % intervals" in figure.get_supxlabel()

@@ -11,7 +11,7 @@ import pytest
 
 from multiway.analysis import Curve
 from multiway.errors import MultiwayError
-from multiway.report.curves import curve_tables, draw_curves
+from multiway.report.curves import SLANTED, curve_tables, draw_curves
 from multiway.report.style import save_both
 from multiway.statistics import proportion
 
@@ -51,6 +51,7 @@ def test_a_line_has_its_values_and_its_intervals() -> None:
     labels = [text.get_text() for text in axes.get_xticklabels()]
     assert labels == ["0", "0.1", "0.2", "unbounded"]
     assert axes.get_ylabel() == "accuracy of a (%)"
+    assert "95 % intervals" in axes.figure.get_suptitle()
 
 
 def test_rows_are_targets_and_columns_objectives() -> None:
@@ -119,7 +120,20 @@ def test_labels_that_have_no_room_are_left_out_and_the_last_one_stays() -> None:
     (axes,) = draw_curves([curve(x=x, right=(50,) * len(x))], "Many").axes
     labels = [text.get_text() for text in axes.get_xticklabels()]
     assert labels[-1] == "unbounded"
-    assert 3 <= sum(bool(label) for label in labels) <= 12
+    shown = [at for at, label in zip(axes.get_xticks(), labels, strict=True) if label]
+    left, right = axes.get_xlim()
+    assert len(shown) >= 3
+    assert np.diff(shown).min() / (right - left) >= 2 * SLANTED - 1e-9
+
+
+def test_labels_that_do_not_fit_side_by_side_are_slanted() -> None:
+    x = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, math.inf)
+    (axes,) = draw_curves([curve(x=x, right=(50,) * len(x))], "Radii").axes
+    ticks = axes.get_xticklabels()
+    assert [tick.get_text() for tick in ticks] == [
+        "0.02", "0.05", "0.1", "0.15", "0.2", "0.3", "unbounded",
+    ]  # fmt: skip
+    assert {tick.get_rotation() for tick in ticks} == {40.0}
 
 
 @pytest.mark.parametrize("against", ["steps", "eps", "kappa"])

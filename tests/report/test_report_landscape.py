@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from browsing import needs_chromium, open_page
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
 from multiway.report.landscape import UNFAIR, cells, draw_landscape, floor_of, outlines
-from multiway.report.landscape_page import interactive, write_landscape_page
+from multiway.report.landscape_page import _places, interactive, write_landscape_page
 from multiway.report.style import save_both
 
 AXIS = torch.linspace(-0.2, 0.2, 9, dtype=torch.float64)
@@ -137,6 +138,25 @@ def test_the_menu_shows_one_sample_at_a_time() -> None:
     assert first[1, 0] - first[0, 0] == pytest.approx(-2 * 0.05)
     with pytest.raises(MultiwayError, match="8 models at most, not 9"):
         interactive([plane(model=str(number)) for number in range(9)])
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_scenes_share_the_page_without_overlap(narrow: bool) -> None:
+    places = _places(3, narrow)
+    names = ("scene", "scene2", "scene3")
+    along, across = ("y", "x") if narrow else ("x", "y")
+    spans = sorted(places[f"{name}.domain.{along}"] for name in names)
+    assert all(0 <= low < high <= 1 for low, high in spans)
+    assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(spans))
+    assert all(places[f"{name}.domain.{across}"] == [0, 1] for name in names)
+
+
+def test_classes_are_shown_by_name() -> None:
+    classes = [f"<{number}>" for number in range(10)]
+    (axes,) = draw_landscape([plane()], "Named", classes).axes
+    assert "(class <7>)" in axes.get_title()
+    buttons = interactive([plane()], classes).layout.updatemenus[0].buttons
+    assert "(class <7>)" in buttons[0].label
 
 
 def page(folder: Path, name: str = "a") -> Path:

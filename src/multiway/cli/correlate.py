@@ -22,6 +22,7 @@ from multiway.cli.options import (
     Weights,
     choose_device,
 )
+from multiway.cli.pictures import training_seeds
 from multiway.errors import choose
 
 __all__ = ["correlate"]
@@ -57,12 +58,15 @@ def correlate(
     """
     from multiway.analysis import correlate as measure
     from multiway.analysis import default_objectives
+    from multiway.files import check_writable
     from multiway.report.correlation import correlation_rows, draw_correlations
     from multiway.report.style import save_both
     from multiway.subjects import load_subjects
     from multiway.training.run import write_report
 
     choose("value of --layers", layers, ("all", "input"))
+    if out is not None:
+        check_writable(out)  # what cannot be written is told before the work
     place = choose_device(device)
     subjects, images = load_subjects(
         runs or [], network or [], weights or [], data=data, data_dir=data_dir, limit=limit,
@@ -74,8 +78,10 @@ def correlate(
         found = measure(
             models, images, objectives, features=layers == "all", device=place, progress=advance
         )
-    seeds = {subject.seed for subject in subjects}
-    title = f"Correlation of gradient signs on {images.name}, n={len(images)}"
+    title = (
+        f"Correlation of gradient signs on {images.name}, n={len(images)}, "
+        f"training seeds {training_seeds(subjects)}"
+    )
     result = {
         "data": images.name,
         "models": [subject.as_dict() for subject in subjects],
@@ -88,5 +94,4 @@ def correlate(
     if json:
         print_json(result)
     else:
-        known = ", ".join(sorted(str(seed) for seed in seeds if seed is not None)) or "unknown"
-        print_table(f"{title}; 95 % intervals; training seeds {known}", *correlation_rows(found))
+        print_table(f"{title}; in brackets 95 % intervals", *correlation_rows(found))

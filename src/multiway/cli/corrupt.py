@@ -24,6 +24,7 @@ from multiway.cli.options import (
     Weights,
     choose_device,
 )
+from multiway.cli.pictures import training_seeds
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def corrupt(
     }
     _write_runs(subjects, table, result)
     if out is not None and examples is not None:
-        _write(out, table, result, examples)
+        _write(out, table, result, examples, training_seeds(subjects))
     if json:
         print_json(result)
     else:
@@ -179,7 +180,11 @@ def _told(table: CorruptionTable) -> str:
 
 
 def _write(
-    out: Path, table: CorruptionTable, result: dict[str, Any], examples: CorruptionExamples
+    out: Path,
+    table: CorruptionTable,
+    result: dict[str, Any],
+    examples: CorruptionExamples,
+    training: str,
 ) -> None:
     from multiway.report.corruption import (
         draw_corruption,
@@ -190,8 +195,8 @@ def _write(
     from multiway.training.run import write_report
 
     files = [write_report(out / "corruption.json", result)]
-    files += save_both(draw_corruption(table), out / "corruption")
-    files += save_both(draw_corruption_severity(table), out / "corruption-severity")
+    files += save_both(draw_corruption(table, training), out / "corruption")
+    files += save_both(draw_corruption_severity(table, training), out / "corruption-severity")
     files += save_both(draw_corruption_examples(examples), out / "corruption-examples")
     say(f"written: {', '.join(str(file) for file in files)}")
 
@@ -199,8 +204,6 @@ def _write(
 def _show(table: CorruptionTable, subjects: list[Subject]) -> None:
     from multiway.report.corruption import corruption_rows, corruption_title
 
-    seeds = sorted({subject.seed for subject in subjects if subject.seed is not None})
-    known = ", ".join(str(seed) for seed in seeds) or "unknown"
-    print_table(f"{corruption_title(table)}; training seeds {known}", *corruption_rows(table))
+    print_table(corruption_title(table, training_seeds(subjects)), *corruption_rows(table))
     for note in table.notes:
         say(f"note: {note}")

@@ -97,7 +97,7 @@ def curves(
     from multiway.analysis import default_objectives
     from multiway.attacks import AttackWarning, build_attack
     from multiway.data import to_float
-    from multiway.report.curves import curve_tables, draw_curves
+    from multiway.report.curves import curve_tables, curve_title, draw_curves
     from multiway.report.style import save_both
     from multiway.subjects import load_subjects
     from multiway.training.run import write_report
@@ -141,7 +141,7 @@ def curves(
     # One of each kind: the counts differ from run to run, the meaning does not.
     for text in {getattr(one.message, "kind", ""): str(one.message) for one in caught}.values():
         say(f"warning: in one run {text}")
-    title = _title(found[0], images.name, len(images), training_seeds(subjects))
+    title = curve_title(found[0], images.name, training_seeds(subjects))
     files = [str(file) for file in save_both(draw_curves(found, title), out / f"curves-{against}")]
     result = {
         "data": images.name,
@@ -221,20 +221,3 @@ def _measure(against: str, attack: Any, values: list[float] | None, **common: An
     # 5.0 was written 5; 2.5 stays, and is refused.
     steps: list[Any] = [int(value) if value == value // 1 else value for value in values or []]
     return accuracy_against_steps(attack=attack, steps=steps, **common)
-
-
-def _title(curve: Curve, data: str, count: int, seeds: str) -> str:
-    attack = curve.attack
-    parts = [f"Accuracy under PGD on {data}"]
-    norm = {"Linf": "L-inf", "L2": "L2"}[attack["threat"]["type"]]
-    if curve.against != "eps":
-        parts.append(f"{norm} eps {float(attack['threat']['eps']):.4g}")
-    else:
-        parts.append(norm)
-    if curve.against != "steps":
-        parts.append(f"{attack['steps']} steps")
-    step = attack["step_size"]
-    parts.append(f"step {step if isinstance(step, str) else f'{step:.4g}'}")
-    if attack["restarts"] > 1:
-        parts.append(f"{attack['restarts']} restarts")
-    return f"{', '.join(parts)}; n={count}, attack seed {curve.seed}, training seeds {seeds}"

@@ -149,10 +149,13 @@ def _find(
             models, few, severities=SEVERITIES, seed=seed, device=device, progress=advance
         )
     return DemoFindings(
+        data=data.name,
+        training=f"{seed}, {seed + 1}",
         encodings={name: model.encoding.name for name, model in models.items()},
         matrices=matrices,
         correlations=correlations,
         images=images[:SHOWN].cpu(),
+        labels=[data.classes[int(label)] for label in labels[:SHOWN]],
         gradients=gradients,
         curves=curves,
         corruption=corruption,
@@ -199,8 +202,8 @@ def _show(found: DemoFindings, n: int, seed: int) -> None:
     for matrix in found.matrices:
         print_table(
             f"Accuracy (%) under FGSM at L-inf eps {EPS} on the objective {matrix.objective}, "
-            f"n={n}, seed {seed}; * white-box; in brackets 95 % intervals, then the correlation of "
-            "the input gradients",
+            f"n={n}, attack seed {seed}, training seeds {found.training}; * white-box; in brackets "
+            "95 % intervals; ρ: the correlation of the signs of the input gradients",
             *transfer_rows(matrix),
         )
     for name, diagnosis in found.diagnoses.items():

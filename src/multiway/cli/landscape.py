@@ -123,12 +123,16 @@ def landscape(
     for name in objectives:
         group = [one for one in found if one.objective == name]
         title = f"Landscapes along the gradient of {name}, {about}"
-        files += map(str, save_both(draw_landscape(group, title), out / f"landscape-{name}"))
+        files += map(
+            str, save_both(draw_landscape(group, title, images.classes), out / f"landscape-{name}")
+        )
     provenance = {
         "models": ", ".join(models), "images": about, "points": f"{points} x {points}",
         "clamped to [0, 1]": "yes" if clamp else "no", **versions(),
     }  # fmt: skip
-    page = write_landscape_page(out / "landscape.html", found, "Landscapes", provenance)
+    page = write_landscape_page(
+        out / "landscape.html", found, "Landscapes", provenance, images.classes
+    )
     result = {
         "data": images.name,
         "models": [subject.as_dict() for subject in subjects],
@@ -139,16 +143,16 @@ def landscape(
     if json:
         print_json(result)
     else:
-        _show(found, about)
+        _show(found, about, images.classes)
     say(f"written: {', '.join(files)}, {page}, {out / 'landscape.json'}")
 
 
-def _show(found: Sequence[Landscape], about: str) -> None:
+def _show(found: Sequence[Landscape], about: str, classes: Sequence[str]) -> None:
     columns = ["model", "sample", "class", "gradient of", "quantity", "at the image", "lowest"]
     columns += ["highest", "points misclassified"]
     rows: list[list[Any]] = [
         [
-            one.model, str(one.sample), str(one.label), one.objective, one.values_are,
+            one.model, str(one.sample), classes[one.label], one.objective, one.values_are,
             f"{one.at_image:.4g}", f"{float(one.values.min()):.4g}",
             f"{float(one.values.max()):.4g}",
             f"{int((one.margins > 0).sum())} of {one.margins.numel()}",

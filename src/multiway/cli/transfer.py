@@ -35,6 +35,7 @@ from multiway.cli.options import (
     Weights,
     choose_device,
 )
+from multiway.cli.pictures import training_seeds
 
 __all__ = ["transfer"]
 
@@ -77,11 +78,14 @@ def transfer(
     """
     from multiway.analysis import default_objectives, transfer_matrix
     from multiway.attacks import AttackWarning, build_attack, has_objective
+    from multiway.files import check_writable
     from multiway.report.matrix import draw_matrices, transfer_rows
     from multiway.report.style import save_both
     from multiway.subjects import load_subjects
     from multiway.training.run import write_report
 
+    if out is not None:
+        check_writable(out)  # what cannot be written is told before the work
     place = choose_device(device)
     options = {
         "steps": steps, "step_size": step_size, "restarts": restarts, "kappa": kappa,
@@ -120,7 +124,10 @@ def transfer(
         "models": [subject.as_dict() for subject in subjects],
         "matrices": [matrix.as_dict() for matrix in matrices],
     }
-    title = f"Accuracy (%) on {images.name}, {threat}, n={len(images)}, seed {seed}; * white-box"
+    title = (
+        f"Accuracy (%) on {images.name}, {threat}, n={len(images)}, attack seed {seed}, "
+        f"training seeds {training_seeds(subjects)}"
+    )
     if out is not None:
         write_report(out / "transfer.json", result)
         files = save_both(draw_matrices(matrices, title), out / "transfer")
@@ -129,6 +136,9 @@ def transfer(
         print_json(result)
         return
     for matrix in matrices:
-        head = f"{matrix.name}: {title}, otherwise with the correlation of the input gradients "
-        print_table(head + f"(objective {matrix.objective})", *transfer_rows(matrix))
+        head = (
+            f"{matrix.name}: {title}; in brackets 95 % intervals; * white-box, otherwise with ρ, "
+            f"the correlation of the signs of the input gradients (objective {matrix.objective})"
+        )
+        print_table(head, *transfer_rows(matrix))
     say("A transfer table is weak evidence for a defence: attack it white-box as well.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,18 +15,23 @@ __all__ = ["correlation_rows", "draw_correlations"]
 
 
 def draw_correlations(found: Sequence[Correlation], title: str) -> Figure:
-    """A heat map for each objective (row) and layer (column), half of it: rho is symmetric."""
+    """A heat map for each objective (row) and layer (column), half of it: rho is symmetric.
+
+    The colours end at 0.5, or at 1 where a correlation is larger: a small one must look small.
+    """
     layers = list(dict.fromkeys(one.layer for one in found))
     objectives = list(dict.fromkeys(one.objective for one in found))
     names = list(dict.fromkeys(name for one in found for name in (one.one, one.other)))
     known = [abs(one.correlation.value) for one in found if one.correlation is not None]
-    limit = max([0.1, *known])
+    limit = 0.5 if max(known, default=0.0) <= 0.5 else 1.0
     with figure_style():
         side = 0.78 * len(names) + 0.6
-        figure = Figure(
-            figsize=(side * len(layers) + 1.6, side * len(objectives) + 0.8), layout="constrained"
-        )
-        figure.suptitle(title, fontsize=11)
+        width = side * len(layers) + 1.6
+        heading = textwrap.wrap(f"{title}; in brackets 95 % intervals", int(11 * width))
+        height = (side + 0.25) * len(objectives) + 0.2 * len(heading) + 0.5
+        figure = Figure(figsize=(width, height), layout="constrained")
+        figure.suptitle("\n".join(heading), fontsize=11)
+        figure.get_layout_engine().set(hspace=0.1, h_pad=0.08)  # type: ignore[union-attr,call-arg]
         panels = figure.subplots(len(objectives), len(layers), squeeze=False)
         for row, objective in enumerate(objectives):
             for column, layer in enumerate(layers):
@@ -33,7 +39,7 @@ def draw_correlations(found: Sequence[Correlation], title: str) -> Figure:
                 chosen = [o for o in found if (o.objective, o.layer) == (objective, layer)]
                 image = _half(axes, chosen, names, limit)
                 axes.set_title(f"{layer}, objective {objective}", fontsize=9)
-        figure.colorbar(image, ax=panels.ravel().tolist(), label="ρ of gradient signs", pad=0.01)
+        figure.colorbar(image, ax=panels.ravel().tolist(), label="ρ of gradient signs", pad=0.02)
         return figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,11 +33,16 @@ TO_THE_TOP = (0, 101.5)
 GAP = 2
 
 
-def corruption_title(table: CorruptionTable) -> str:
-    """What was measured, in a line: the source, the images, the severities, n and the seed."""
+def corruption_title(table: CorruptionTable, training: str | None = None) -> str:
+    """What was measured, in a line: the source, the images, the severities, n and the seeds.
+
+    Args:
+        training: the seeds that the models were trained with, where they are known.
+    """
     levels = ", ".join(str(level) for level in table.severities)
     levels = f"severity {levels}" if len(table.severities) == 1 else f"severities {levels}"
-    seed = "" if table.seed is None else f", seed {table.seed}"
+    seed = "" if table.seed is None else f", corruption seed {table.seed}"
+    seed += "" if training is None else f", training seeds {training}"
     return f"{table.source}: {table.data}, {levels}, n={table.n}{seed}, 95 % intervals"
 
 
@@ -53,7 +59,7 @@ def corruption_rows(table: CorruptionTable) -> tuple[list[str], list[list[str]]]
     return ["corruption (* in the paper)", *(row.model for row in table.rows)], rows
 
 
-def draw_corruption(table: CorruptionTable) -> Figure:
+def draw_corruption(table: CorruptionTable, training: str | None = None) -> Figure:
     """Bars with 95 % intervals: clean, each kind averaged over severities, and the averages."""
     groups = list(table.rows[0].averages)
     labels = ["clean", *(_label(kind) for kind in table.kinds), *(f"{g} (mean)" for g in groups)]
@@ -70,11 +76,11 @@ def draw_corruption(table: CorruptionTable) -> Figure:
         axes.set(ylabel="accuracy (%)", ylim=TO_THE_TOP, xlim=(-0.7, places[-1] + 0.7))
         axes.grid(axis="y", alpha=0.3)
         axes.set_axisbelow(True)
-        _head(axes, table, "* in the paper's table")
+        _head(axes, table, training, "* in the paper's table")
     return figure
 
 
-def draw_corruption_severity(table: CorruptionTable) -> Figure:
+def draw_corruption_severity(table: CorruptionTable, training: str | None = None) -> Figure:
     """Lines with 95 % intervals: accuracy against severity, averaged over the kinds; 0 is clean."""
     with figure_style():
         figure = Figure(figsize=(6.2, 4.2))
@@ -100,7 +106,7 @@ def draw_corruption_severity(table: CorruptionTable) -> Figure:
         axes.set(xlabel="severity", ylim=(max(0, 100 * lowest - 5), TO_THE_TOP[1]))
         axes.set_ylabel(f"accuracy (%), mean of {len(table.kinds)} kinds")
         axes.grid(axis="y", alpha=0.3)
-        _head(axes, table)
+        _head(axes, table, training)
     return figure
 
 
@@ -166,10 +172,11 @@ def _bars(
     )
 
 
-def _head(axes: Any, table: CorruptionTable, *more: str) -> None:
+def _head(axes: Any, table: CorruptionTable, training: str | None, *more: str) -> None:
     """What was measured and what to know of it, and below that which model is which."""
-    what, _, how = corruption_title(table).partition(", ")
-    lines = [what, ", ".join((how, *more)), *table.notes]
+    what, _, how = corruption_title(table, training).partition(", ")
+    width = int(15 * axes.figure.get_figwidth())
+    lines = [what, *textwrap.wrap(", ".join((how, *more)), width), *table.notes]
     axes.set_title("\n".join(lines), fontsize=8.5, loc="left", pad=22)
     axes.legend(
         loc="lower left", bbox_to_anchor=(0, 1), ncols=4, fontsize=8.5, frameon=False,

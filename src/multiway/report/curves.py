@@ -14,9 +14,12 @@ from multiway.analysis import Curve
 from multiway.errors import MultiwayError
 from multiway.report.style import COLOURS, MARKERS, figure_style
 
-__all__ = ["curve_tables", "draw_curves"]
+__all__ = ["curve_tables", "curve_title", "draw_curves"]
 
 WIDTH, HEIGHT = 4.2, 2.7  # of a panel, in inches
+
+# Half the room that a label at a slant needs, as a share of the axis.
+SLANTED = 0.026
 
 DASHES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 WORDS = {
@@ -38,7 +41,7 @@ def draw_curves(curves: Sequence[Curve], title: str) -> Figure:
     rows = _panels(curves)
     models = list(dict.fromkeys([*(c.target for c in curves), *(c.source for c in curves)]))
     width = WIDTH * len(rows[0]) + 1.6
-    heading = textwrap.wrap(title, int(12 * width))
+    heading = textwrap.wrap(f"{title}; bands are 95 % intervals", int(12 * width))
     with figure_style():
         figure = Figure(
             figsize=(width, HEIGHT * len(rows) + 0.25 * len(heading) + 0.2), layout="constrained"
@@ -100,6 +103,31 @@ def curve_tables(curves: Sequence[Curve]) -> list[tuple[str, list[str], list[lis
         columns = [_axis_name(panel[0]), *(curve.name for curve in panel)]
         tables.append((f"attacker ascends: {panel[0].objective}", columns, rows))
     return tables
+
+
+def curve_title(curve: Curve, data: str, training: str) -> str:
+    """What all curves of a figure have in common: attack, data, n and seeds.
+
+    Args:
+        training: the seeds that the models were trained with.
+    """
+    attack = curve.attack
+    parts = [f"Accuracy under PGD on {data}"]
+    norm = {"Linf": "L-inf", "L2": "L2"}[attack["threat"]["type"]]
+    if curve.against != "eps":
+        parts.append(f"{norm} eps {float(attack['threat']['eps']):.4g}")
+    else:
+        parts.append(norm)
+    if curve.against != "steps":
+        parts.append(f"{attack['steps']} steps")
+    step = attack["step_size"]
+    parts.append(f"step {step if isinstance(step, str) else f'{step:.4g}'}")
+    if attack["restarts"] > 1:
+        parts.append(f"{attack['restarts']} restarts")
+    return (
+        f"{', '.join(parts)}; n={curve.clean.n}, attack seed {curve.seed}, "
+        f"training seeds {training}"
+    )
 
 
 def _axis_name(curve: Curve) -> str:
@@ -164,20 +192,30 @@ def _set_axis(axes: Any, finite: list[float], edge: float | None, against: str) 
         axes.axvline(edge, color="0.85", linewidth=6, zorder=0)
         places.append(edge)
         labels.append(WORDS[against][1])
-    axes.set_xticks(places, _spaced(axes, places, labels), fontsize=8)
+    level = _spaced(axes, places, [0.012 * len(label) + 0.005 for label in labels])
+    if all(level):
+        axes.set_xticks(places, labels, fontsize=8)
+        return
+    # At a slant a label needs only its height, however long it is.
+    shown = _spaced(axes, places, [SLANTED] * len(labels))
+    texts = [label if room else "" for label, room in zip(labels, shown, strict=True)]
+    slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(places, texts, fontsize=8, **slant)
 
 
-def _spaced(axes: Any, places: list[float], labels: list[str]) -> list[str]:
-    """The labels that have room: the last one, and the others from the left."""
+def _spaced(axes: Any, places: list[float], halves: list[float]) -> list[bool]:
+    """Which labels have room: the last one, and the others from the left.
+
+    `halves` are half their widths, as shares of the axis.
+    """
     along = axes.transData.transform([(place, 0) for place in places])[:, 0]
     middles = (along - axes.bbox.x0) / axes.bbox.width
-    halves = [0.012 * len(label) + 0.005 for label in labels]
-    shown: list[str] = []
+    shown: list[bool] = []
     taken = -1.0
-    for middle, half, label in zip(middles, halves, labels, strict=True):
-        last = len(shown) == len(labels) - 1
+    for middle, half in zip(middles, halves, strict=True):
+        last = len(shown) == len(halves) - 1
         free = middle - half >= taken and middle + half <= middles[-1] - halves[-1]
-        shown.append(label if free or last else "")
+        shown.append(bool(free or last))
         taken = middle + half if free else taken
     return shown
 

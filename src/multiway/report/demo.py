@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from torch import Tensor
@@ -18,8 +17,8 @@ from multiway.analysis import (
     TransferMatrix,
 )
 from multiway.report.correlation import correlation_rows, draw_correlations
-from multiway.report.corruption import corruption_rows, draw_corruption
-from multiway.report.curves import curve_tables, draw_curves
+from multiway.report.corruption import corruption_rows, corruption_title, draw_corruption
+from multiway.report.curves import curve_tables, curve_title, draw_curves
 from multiway.report.diagnosis import diagnosis_section
 from multiway.report.matrix import draw_matrices, transfer_rows
 from multiway.report.page import Block, Picture, Section, Table, Text, write_page
@@ -33,10 +32,13 @@ class DemoFindings:
     """All that the demo measured.
 
     Attributes:
+        data: the name of the data set.
+        training: the seeds that the networks were trained with.
         encodings: of each network, by name.
         matrices: one for each objective, the paper's `own` first.
         correlations: of each pair, layer and objective.
         images: [N, C, H, W], whose gradients are shown.
+        labels: the name of each one's class.
         gradients: by objective, then by network, [N, C, H, W].
         curves: accuracy against eps.
         corruption: accuracy under corruptions.
@@ -44,10 +46,13 @@ class DemoFindings:
         provenance: how it was made.
     """
 
+    data: str
+    training: str
     encodings: dict[str, str]
     matrices: Sequence[TransferMatrix]
     correlations: Sequence[Correlation]
     images: Tensor
+    labels: Sequence[str]
     gradients: Mapping[str, Mapping[str, Tensor]]
     curves: Sequence[Curve]
     corruption: CorruptionTable
@@ -76,7 +81,7 @@ def demo_page(path: Path, found: DemoFindings) -> Path:
         _curves(found),
         _corruption(found),
         *(
-            Section(f"Diagnosis of {name}", diagnosis_section(one).blocks)
+            Section(f"Diagnosis of {name}", diagnosis_section(one, name).blocks)
             for name, one in found.diagnoses.items()
         ),
     ]
@@ -91,12 +96,18 @@ def demo_page(path: Path, found: DemoFindings) -> Path:
 
 def _transfer(found: DemoFindings) -> Section:
     own, *others = found.matrices
+    n = next(iter(own.clean.values())).n
+    how = (
+        f"FGSM at {_threat(own)} on {found.data}, n={n}, attack seed {own.seed}, training seeds "
+        f"{found.training}"
+    )
     blocks: list[Block] = [
         Text(
-            "Each network (column) crafts adversarial images with FGSM, and each (row) is shown "
-            "them. The attacker ascends the network's own training loss, as in the paper, or the "
-            "margin: the lead of the best wrong class, which is what decides. ρ is the "
-            "correlation of the signs of the two input gradients."
+            f"Each network (column) crafts adversarial images with FGSM at {_threat(own)}, and "
+            f"each (row) is shown them; n={n}. The attacker ascends the network's own training "
+            "loss, as in the paper, or the margin: the lead of the best wrong class, which is what "
+            "decides. ρ is the correlation of the signs of the two input gradients. In brackets "
+            "95 % intervals."
         )
     ]
     for name in _first_of_each(found.encodings, "ro"):
@@ -110,22 +121,30 @@ def _transfer(found: DemoFindings) -> Section:
                     strong=True,
                 )
             )
-    title = f"Accuracy (%) under FGSM, seed {own.seed}; * white-box"
     blocks.append(
         Picture(
-            draw_matrices(found.matrices, title),
+            draw_matrices(found.matrices, f"Accuracy (%) under {how}"),
             "Two heat maps of accuracies, every network against every network",
             "Rows are attacked, columns attack; brackets are 95 % intervals. A transfer table is "
             "weak evidence for a defence: the white-box cells are what counts.",
         )
     )
     for matrix in (own, *others):
-        n = next(iter(matrix.clean.values())).n
-        blocks.append(Table(*transfer_rows(matrix), caption=f"{matrix.name}, n={n}, in %"))
+        caption = (
+            f"Accuracy in % under {how}; the attacker ascends: {matrix.objective}. In brackets "
+            "95 % intervals; * white-box"
+        )
+        blocks.append(Table(*transfer_rows(matrix), caption=caption))
     return Section("Do attacks transfer?", blocks)
 
 
+def _threat(matrix: TransferMatrix) -> str:
+    return f"L-inf eps {float(matrix.attack['threat']['eps']):.4g}"
+
+
 def _correlation(found: DemoFindings) -> Section:
+    n = next(iter(found.matrices[0].clean.values())).n
+    title = f"Correlation of gradient signs on {found.data}, n={n}, training seeds {found.training}"
     blocks: list[Block] = [
         Text(
             "The paper explains the lack of transfer by gradients that point elsewhere. Here is "
@@ -134,11 +153,11 @@ def _correlation(found: DemoFindings) -> Section:
         ),
         Text(_gap(found)),
         Picture(
-            draw_correlations(found.correlations, "Correlation of gradient signs"),
+            draw_correlations(found.correlations, title),
             "Heat maps of correlations between every two networks",
             "Mean over images of each image's coefficient.",
         ),
-        Table(*correlation_rows(found.correlations)),
+        Table(*correlation_rows(found.correlations), caption=f"{title}; 95 % intervals"),
     ]
     return Section("Are their gradients alike?", blocks)
 
@@ -149,25 +168,31 @@ def _gap(found: DemoFindings) -> str:
     for encoding in dict.fromkeys(found.encodings.values()):
         names = {name for name, one in found.encodings.items() if one == encoding}
         values = {
-            one.objective: one.correlation.value
+            one.objective: one.correlation
             for one in found.correlations
             if {one.one, one.other} == names and one.layer == "input" and one.correlation
         }
-        told = ", ".join(f"{value:.2f} on {name}" for name, value in values.items())
+        told = ", ".join(f"{value.number()} on {name}" for name, value in values.items())
         if told:
             parts.append(f"between the two {encoding} networks it is {told}")
-    return f"At the input, {'; '.join(parts)}." if parts else ""
+    return f"At the input, {'; '.join(parts)}. In brackets 95 % intervals." if parts else ""
 
 
 def _saliency(found: DemoFindings) -> Section:
     blocks: list[Block] = [
-        Text("Where a brighter pixel would raise what the attacker ascends, and where lower it.")
+        Text(
+            "Where a brighter pixel would raise what the attacker ascends, and where lower it, on "
+            f"{len(found.images)} single images. No attack and no chance is in these pictures; "
+            f"the seeds are those of training, {found.training}."
+        )
     ]
-    rows = [f"image {number}" for number in range(len(found.images))]
+    rows = [f"image {number}\nclass {name}" for number, name in enumerate(found.labels)]
     for objective, gradients in found.gradients.items():
         figure = draw_saliency(
-            found.images, gradients, rows=rows, title="Input gradients", objective=objective
-        )
+            found.images, gradients,
+            rows=rows, title=f"Input gradients of {objective}, {found.data} test images; "
+            f"training seeds {found.training}", objective=objective,
+        )  # fmt: skip
         blocks.append(
             Picture(figure, f"Input gradients of each network, objective {objective}", format="png")
         )
@@ -175,19 +200,22 @@ def _saliency(found: DemoFindings) -> Section:
 
 
 def _curves(found: DemoFindings) -> Section:
+    title = curve_title(found.curves[0], found.data, found.training)
     blocks: list[Block] = [
         Text(
-            "White-box PGD with a growing radius. Accuracy must fall, and reach zero where nothing "
-            "limits the attacker; where it does not, the attack fails and not the network resists."
+            f"White-box PGD with {found.curves[0].attack['steps']} steps and a growing radius, on "
+            f"{found.curves[0].clean.n} images. Accuracy must fall, and reach zero where "
+            "nothing limits the attacker; where it does not, the attack fails and not the network "
+            "resists."
         ),
         Picture(
-            draw_curves(found.curves, "Accuracy against eps (L-inf)"),
+            draw_curves(found.curves, title),
             "Accuracy of each network against the radius of the attack",
             "Bands are 95 % intervals.",
         ),
     ]
     blocks += [
-        Table(columns, rows, caption=caption)
+        Table(columns, rows, caption=f"{title}; {caption}; in brackets 95 % intervals")
         for caption, columns, rows in curve_tables(found.curves)
     ]
     return Section("How far must an attacker go?", blocks)
@@ -195,28 +223,20 @@ def _curves(found: DemoFindings) -> Section:
 
 def _corruption(found: DemoFindings) -> Section:
     table = found.corruption
-    average = {
-        encoding: fmean(
-            next(iter(row.averages.values())).value
-            for row in table.rows
-            if found.encodings[row.model] == encoding
-        )
-        for encoding in dict.fromkeys(found.encodings.values())
-    }
-    told = ", ".join(f"{100 * value:.1f} % with {name}" for name, value in average.items())
+    told = "; ".join(f"{row.model} {next(iter(row.averages.values()))}" for row in table.rows)
     return Section(
         "Noise, blur, weather",
         [
             Text(
                 "Corruptions that nobody crafted, CIFAR-10-C-style, made here at severities "
-                f"{', '.join(map(str, table.severities))}. On the average over kinds and networks: "
-                f"{told}."
+                f"{', '.join(map(str, table.severities))}. Accuracy on the average over kinds: "
+                f"{told}; in brackets 95 % intervals over images."
             ),
             Picture(
-                draw_corruption(table),
+                draw_corruption(table, found.training),
                 "Bars of accuracy for each kind of corruption and each network",
             ),
-            Table(*corruption_rows(table)),
+            Table(*corruption_rows(table), caption=corruption_title(table, found.training)),
         ],
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,16 +36,16 @@ _DASHES = {"own": "-", "ce": "--", "margin": "-.", "dlr": ":"}
 
 def diagnosis_section(diagnosis: Diagnosis, title: str = "Is this robustness real?") -> Section:
     """The verdict, the checklist and the figure, to stand in a page."""
-    seeds = f"seed {diagnosis.seed}"
     blocks: list[Block] = [
         Html(f'<p class="strong">{_marked_up(diagnosis.verdict)}</p>'),
         Html(f"<p>{_marked_up(_summary(diagnosis))}</p>"),
         Html("".join(map(_item, diagnosis.items))),
         Picture(
-            draw_diagnosis(diagnosis),
+            draw_diagnosis(diagnosis, title),
             alt="Accuracy against eps, accuracy by objective, loss curves, and the accuracy left "
             "after each attack",
-            caption=f"The evidence. n={diagnosis.clean.n}, {diagnosis.threat}, {seeds}; bars are "
+            caption=f"The evidence. n={diagnosis.clean.n}, {diagnosis.threat}, attack seed "
+            f"{diagnosis.seed}; bars are "
             "95 % intervals. The attacker is white-box but for transfer, noise, Square and "
             "NAttack.",
         ),
@@ -56,21 +57,30 @@ def _summary(diagnosis: Diagnosis) -> str:
     return (
         f"Accuracy without an attack {diagnosis.clean}; under {diagnosis.claim.attack}, as an "
         f"ordinary evaluation might report it, {diagnosis.claim.value}; when every image meets "
-        f"what is worst for it, {diagnosis.robust}. Threat model: {diagnosis.threat}; seed "
+        f"what is worst for it, {diagnosis.robust}. Threat model: {diagnosis.threat}; attack seed "
         f"{diagnosis.seed}; in brackets 95 % intervals."
     )
 
 
-def draw_diagnosis(diagnosis: Diagnosis) -> Figure:
+def draw_diagnosis(diagnosis: Diagnosis, title: str) -> Figure:
     """Four panels: accuracy by eps and by objective, loss curves, and what each attack left."""
+    heading = (
+        f"{title}: {diagnosis.threat}, n={diagnosis.clean.n}, attack seed {diagnosis.seed}; "
+        "error bars are 95 % intervals"
+    )
     with figure_style():
-        figure = Figure(figsize=(11, 8.2))
+        lines = textwrap.wrap(heading, 120)
+        height = 8.2 + 0.25 * len(lines)
+        figure = Figure(figsize=(11, height))
         by_eps, by_objective, curves, after = figure.subplots(2, 2).flat
         _draw_sweep(by_eps, diagnosis)
         _draw_objectives(by_objective, diagnosis)
         _draw_curves(curves, diagnosis)
         _draw_after(after, diagnosis)
-        figure.tight_layout(h_pad=2.5, w_pad=2.5)
+        # A name is not mathematics.
+        figure.suptitle("\n".join(lines), fontsize=11, y=1 - 0.05 / height, parse_math=False)
+        top = 1 - (0.1 + 0.25 * len(lines)) / height
+        figure.tight_layout(h_pad=2.5, w_pad=2.5, rect=(0, 0, 1, top))
         return figure
 
 

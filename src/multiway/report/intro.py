@@ -34,16 +34,23 @@ def draw_intro(path: Path) -> Path:
     with figure_style():
         figure = Figure(figsize=(11, 4))
         flat = figure.add_subplot(1, 3, 1)
-        _panel(flat, "(a) one-hot, softmax", torch.eye(2), cross_entropy)
+        titles = [_panel(flat, "(a) one-hot, softmax", torch.eye(2), cross_entropy)]
         longer = figure.add_subplot(1, 3, 2)
-        _panel(longer, "(b) multi-way, length 2", turned, sign_directions(2))
+        titles += [_panel(longer, "(b) multi-way, length 2", turned, sign_directions(2))]
         space = figure.add_subplot(1, 3, 3, projection="3d")
-        _panel(space, "(c) multi-way, length 3", solid, sign_directions(3))
-        figure.tight_layout()
+        titles += [_panel(space, "(c) multi-way, length 3", solid, sign_directions(3))]
+        figure.tight_layout(rect=(0, 0, 1, 0.86))
+        # The titles stand at one height, which panels of two shapes do not.
+        flat.apply_aspect()
+        height = flat.get_position().y1 + 0.04
+        for axes, title in zip((flat, longer, space), titles, strict=True):
+            place = axes.get_position()
+            figure.text((place.x0 + place.x1) / 2, height, title, fontsize=11, ha="center")
         return save_figure(figure, path)
 
 
-def _panel(axes: Any, title: str, codewords: Tensor, directions: Tensor) -> None:
+def _panel(axes: Any, title: str, codewords: Tensor, directions: Tensor) -> str:
+    """Draw one panel; its title, with the count."""
     # Like a trained network's output: near its codeword, not on it.
     point = 0.85 * codewords[0] + 0.25 * codewords[1]
     harmful = harmful_directions(codewords, point, directions, STEP)
@@ -63,9 +70,7 @@ def _panel(axes: Any, title: str, codewords: Tensor, directions: Tensor) -> None
             style = {"arrowstyle": "-|>", "color": colour, "lw": 1.8}
             axes.annotate("", (point + arrow).tolist(), point.tolist(), arrowprops=style)
     _frame(axes, codewords)
-    axes.set_title(
-        f"{title}\n{int(harmful.sum())} of {len(harmful)} directions harmful", fontsize=11, y=1.02
-    )
+    return f"{title}\n{int(harmful.sum())} of {len(harmful)} directions harmful"
 
 
 def _frame(axes: Any, codewords: Tensor) -> None:

@@ -18,7 +18,16 @@ from scipy.interpolate import RegularGridInterpolator
 from multiway.analysis import Landscape
 from multiway.report.style import BLUE, RED, figure_style
 
-__all__ = ["BALL", "UNFAIR", "arrange", "cells", "draw_landscape", "floor_of", "outlines"]
+__all__ = [
+    "BALL",
+    "UNFAIR",
+    "arrange",
+    "cells",
+    "class_name",
+    "draw_landscape",
+    "floor_of",
+    "outlines",
+]
 
 UNFAIR = (
     "Not a fair comparison: a squared error is a square of the outputs and a logit is linear in "
@@ -57,11 +66,21 @@ def arrange(landscapes: Sequence[Landscape]) -> tuple[list[int], list[str]]:
     return samples, list(dict.fromkeys(each.model for each in landscapes))
 
 
-def draw_landscape(landscapes: Sequence[Landscape], title: str) -> Figure:
+def class_name(landscape: Landscape, classes: Sequence[str] | None) -> str:
+    """The class of the image: its name, or its number where names are not known."""
+    return str(landscape.label) if classes is None else classes[landscape.label]
+
+
+def draw_landscape(
+    landscapes: Sequence[Landscape], title: str, classes: Sequence[str] | None = None
+) -> Figure:
     """A surface for each landscape: a row for each sample, a column for each model.
 
     The misclassified part has another colour and an outline, on the surface and on the floor. Each
     panel has a height of its own: the margins of different models have different units.
+
+    Args:
+        classes: the names of the classes, to be shown instead of their numbers.
     """
     samples, models = arrange(landscapes)
     note = _note(landscapes, WIDTH * len(models))
@@ -76,7 +95,7 @@ def draw_landscape(landscapes: Sequence[Landscape], title: str) -> Figure:
             axes = figure.add_subplot(
                 len(samples), len(models), place, projection="3d", computed_zorder=False
             )
-            _draw_surface(axes, landscape)
+            _draw_surface(axes, landscape, class_name(landscape, classes))
         figure.suptitle("\n".join(heading), fontsize=11, y=1 - 0.05 / height, va="top")
         figure.subplots_adjust(
             left=0.03, right=0.96, top=1 - above / height, bottom=below / height,
@@ -97,7 +116,7 @@ def _note(landscapes: Sequence[Landscape], width: float) -> list[str]:
     return [line for text in told for line in textwrap.wrap(text, int(16 * width))]
 
 
-def _draw_surface(axes: Any, landscape: Landscape) -> None:
+def _draw_surface(axes: Any, landscape: Landscape, label: str) -> None:
     values, floor = landscape.values.numpy(), floor_of(landscape)
     polygons, colours = cells(landscape)
     # All of one length: what matplotlib fills shorter ones up with spoils the limits of the axes.
@@ -119,8 +138,13 @@ def _draw_surface(axes: Any, landscape: Landscape) -> None:
     axes.set_ylabel("$e_2$ (random)", fontsize=8, labelpad=-4)
     axes.tick_params(labelsize=7, pad=-2)
     axes.tick_params(axis="z", pad=1)
-    axes.locator_params(nbins=4)
-    heading = f"{landscape.model}, sample {landscape.sample} (class {landscape.label})"
+    # Not at the corners, where the labels of two axes would meet.
+    ticks = [-landscape.eps / 2, 0, landscape.eps / 2]
+    names = [f"{tick:.2g}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
+    axes.set_xticks(ticks, names)
+    axes.set_yticks(ticks, names)
+    axes.locator_params(axis="z", nbins=4)
+    heading = f"{landscape.model}, sample {landscape.sample} (class {label})"
     if landscape.zero_gradient:
         heading += "\nzero gradient: nothing moves along $e_1$"
     axes.set_title(f"{heading}\n{landscape.values_are}", fontsize=9, y=1.06, pad=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,15 @@ from plotly.subplots import make_subplots
 
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
-from multiway.report.landscape import BALL, UNFAIR, arrange, draw_landscape, floor_of, outlines
+from multiway.report.landscape import (
+    BALL,
+    UNFAIR,
+    arrange,
+    class_name,
+    draw_landscape,
+    floor_of,
+    outlines,
+)
 from multiway.report.page import Html, Picture, Section, Text, write_page
 from multiway.report.style import BLUE, RED
 
@@ -20,6 +29,13 @@ __all__ = ["MOST_MODELS", "interactive", "write_landscape_page"]
 
 # Each surface is a WebGL scene, of which browsers keep 16 alive, some only 8.
 MOST_MODELS = 8
+
+# In pixels, on a wide and on a narrow screen: a scene's height and the room above the first.
+SCENE, SCENE_NARROW = 460, 340
+TOP, TOP_NARROW = 90, 120
+TITLE, NARROW = 30, 736  # a title's height, and up to where a screen is narrow
+
+EYE = {"x": -1.4, "y": -1.6, "z": 0.85}  # from where a surface is looked at
 
 # Named one by one: Plotly's own set has one that uploads the figure.
 BUTTONS = [["toImage"], ["zoom3d", "pan3d", "orbitRotation"], ["resetCameraDefault3d"]]
@@ -39,19 +55,26 @@ def write_landscape_page(
     landscapes: Sequence[Landscape],
     title: str,
     provenance: Mapping[str, Any],
+    classes: Sequence[str] | None = None,
 ) -> Path:
-    """One self-contained page: a surface for each model that can be turned, and still pictures."""
+    """One self-contained page: a surface for each model that can be turned, and still pictures.
+
+    Args:
+        classes: the names of the classes, to be shown instead of their numbers.
+    """
     groups = _groups(landscapes)
     lead = "What each model computes around an image. Drag to turn, scroll to come nearer."
     reading = [Text(READING)]
     if any(each.quantity == "paper" for each in landscapes):
         reading.append(Text(UNFAIR, strong=True))
     stills = [
-        Picture(draw_landscape(group, _heading(group)), alt=_heading(group), format="png")
+        Picture(draw_landscape(group, _heading(group), classes), alt=_heading(group), format="png")
         for group in groups.values()
     ]
-    markup = interactive(landscapes).to_html(
+    markup = interactive(landscapes, classes).to_html(
         full_html=False, include_plotlyjs=True, div_id="landscapes",
+        default_height=f"{TOP + SCENE}px",
+        post_script=_refit(len(arrange(landscapes)[1])),
         config={"displaylogo": False, "responsive": True, "modeBarButtons": BUTTONS},
     )  # fmt: skip
     sections = [
@@ -61,7 +84,7 @@ def write_landscape_page(
     return write_page(path, title, lead, sections, provenance)
 
 
-def interactive(landscapes: Sequence[Landscape]) -> go.Figure:
+def interactive(landscapes: Sequence[Landscape], classes: Sequence[str] | None = None) -> go.Figure:
     """A scene for each model; a menu chooses the sample and the gradient's objective.
 
     Raises:
@@ -85,7 +108,7 @@ def interactive(landscapes: Sequence[Landscape]) -> go.Figure:
     keys = list(dict.fromkeys(chosen))
     for trace, key in zip(figure.data, chosen, strict=True):
         trace.visible = key == keys[0]
-    labels = {_key(each): each.label for each in landscapes}
+    labels = {_key(each): class_name(each, classes) for each in landscapes}
     buttons = [
         {
             "label": f"sample {sample} (class {labels[objective, sample]}), gradient: {objective}",
@@ -95,14 +118,62 @@ def interactive(landscapes: Sequence[Landscape]) -> go.Figure:
         for objective, sample in keys
     ]
     figure.update_layout(
-        updatemenus=[{"buttons": buttons, "x": 0, "xanchor": "left", "y": 1.18}],
+        updatemenus=[{"buttons": buttons, "x": 0, "xanchor": "left", "yanchor": "top"}],
         font={"family": "system-ui, sans-serif", "color": "#1c1c1c"}, showlegend=False,
-        height=560, margin={"l": 0, "r": 0, "t": 90, "b": 10},
     )  # fmt: skip
     for place, model in enumerate(models, start=1):
         words = next(each.values_are for each in landscapes if each.model == model)
-        figure.update_layout({f"scene{place if place > 1 else ''}": _scene(words)})
+        figure.update_layout({_scene_name(place): _scene(words)})
+    figure.update_layout(_places(len(models), narrow=False))
     return figure
+
+
+def _scene_name(place: int) -> str:
+    return f"scene{place if place > 1 else ''}"
+
+
+def _places(models: int, narrow: bool) -> dict[str, Any]:
+    """Where the scenes, their titles and the menu are, as Plotly's `relayout` takes it.
+
+    Side by side; or on a narrow screen one below the other, with the menu below the buttons.
+    """
+    rows = models if narrow else 1
+    columns = models // rows
+    top = TOP_NARROW if narrow else TOP
+    inner = (SCENE_NARROW if narrow else SCENE) * rows
+    # Further away where a scene is narrower than high, or its sides are cut off.
+    eye = {axis: (1.2 if narrow else 1.0) * value for axis, value in EYE.items()}
+    places: dict[str, Any] = {
+        "height": inner + top, "margin": {"l": 0, "r": 0, "t": top, "b": 0},
+        "font.size": 9 if narrow else 12,
+        "updatemenus[0].y": 1 + (top - (40 if narrow else 5)) / inner,
+    }  # fmt: skip
+    for place in range(models):
+        row, column = (place, 0) if narrow else (0, place)
+        left, right = column / columns, (column + 1) / columns
+        high = 1 - row / rows
+        # Titles stand above the scene: the first in the margin, others in the scene's own room.
+        taken = 0 if row == 0 else TITLE / inner
+        name = _scene_name(place + 1)
+        places[f"{name}.camera.eye"] = eye
+        places[f"{name}.domain.x"] = [left, right]
+        places[f"{name}.domain.y"] = [1 - (row + 1) / rows, high - taken]
+        places[f"annotations[{place}].x"] = (left + right) / 2
+        places[f"annotations[{place}].y"] = high - taken
+    return places
+
+
+def _refit(models: int) -> str:
+    """The script that moves the scenes whenever the screen becomes narrow or wide."""
+    narrow, wide = (json.dumps(_places(models, narrow)) for narrow in (True, False))
+    return (
+        f"const small = window.matchMedia('(max-width: {NARROW}px)');"
+        f"const fit = () => {{ const places = small.matches ? {narrow} : {wide};"
+        "const plot = document.getElementById('landscapes');"
+        "plot.style.height = plot.parentElement.style.height = places.height + 'px';"
+        "Plotly.relayout(plot, places); };"
+        "small.addEventListener('change', fit); if (small.matches) fit();"
+    )
 
 
 def _key(landscape: Landscape) -> tuple[str, int]:
@@ -127,7 +198,7 @@ def _scene(words: str) -> dict[str, Any]:
         "zaxis": {"title": {"text": words}},
         "aspectmode": "cube",
         "camera": {
-            "eye": {"x": -1.4, "y": -1.6, "z": 0.85},
+            "eye": EYE,
             "center": {"x": 0, "y": 0, "z": -0.12},
         },
     }

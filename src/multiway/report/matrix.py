@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,19 +15,28 @@ from multiway.statistics import Interval
 __all__ = ["draw_matrices", "transfer_rows"]
 
 AVERAGE = "mean\nblack-box"
+READING = (
+    "* white-box. In brackets 95 % intervals. ρ: correlation of the signs of the two models' input "
+    "gradients, of the attacker's objective; mean over images."
+)
 
 
 def draw_matrices(matrices: Sequence[TransferMatrix], title: str) -> Figure:
     """One heat map for each matrix: rows are attacked, columns attack, the last is their mean.
 
-    A star marks a white-box cell. Below each accuracy stand its 95 % interval and the correlation
-    of the input gradients.
+    A star marks a white-box cell. Below each accuracy stand its 95 % interval and, with its own,
+    the correlation of the input gradients.
     """
     with figure_style():
         names = list(matrices[0].clean)
-        width, height = 1.15 * (len(names) + 1) + 1.4, 0.95 * len(names) + 1.5
-        figure = Figure(figsize=(width * len(matrices) + 0.6, height), layout="constrained")
-        figure.suptitle(title, fontsize=11)
+        width, height = 1.15 * (len(names) + 1) + 1.4, 0.95 * len(names) + 1.3
+        whole = width * len(matrices) + 0.6
+        heading = textwrap.wrap(title, int(11 * whole))
+        note = textwrap.wrap(READING, int(15 * whole))
+        height += 0.2 * len(heading) + 0.16 * len(note)
+        figure = Figure(figsize=(whole, height), layout="constrained")
+        figure.suptitle("\n".join(heading), fontsize=11)
+        figure.supxlabel("\n".join(note), fontsize=8, color="0.2")
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
         for axes, matrix in zip(panels, matrices, strict=True):
             image = _heat_map(axes, matrix, names)
@@ -40,7 +50,7 @@ def _heat_map(axes: Any, matrix: TransferMatrix, names: list[str]) -> Any:
         for column, source in enumerate(names):
             cell = matrix.cell(source, target)
             values[row][column] = 100 * cell.accuracy.value
-            rho = "" if cell.correlation is None else f"\nρ {cell.correlation.value:+.2f}"
+            rho = "" if cell.white_box else _rho(cell.correlation)
             _write(axes, column, row, cell.accuracy, "*" if cell.white_box else "", rho)
         average = matrix.black_box[target]
         values[row][len(names)] = 100 * average.value
@@ -60,8 +70,9 @@ def _write(axes: Any, x: int, y: int, accuracy: Interval, mark: str, below: str)
     value, low, high = (100 * part for part in (accuracy.value, accuracy.low, accuracy.high))
     colour = "white" if accuracy.value < 0.55 else "black"
     figure = {"ha": "center", "va": "center", "color": colour}
-    axes.text(x, y - 0.22, f"{value:.1f}{mark}", fontsize=10, weight="bold", **figure)
-    axes.text(x, y + 0.17, f"[{low:.1f}, {high:.1f}]{below}", fontsize=7.5, **figure)
+    axes.text(x, y - 0.24, f"{value:.1f}{mark}", fontsize=10, weight="bold", **figure)
+    axes.text(x, y + 0.04, f"[{low:.1f}, {high:.1f}]", fontsize=7.5, **figure)
+    axes.text(x, y + 0.29, below, fontsize=6.5, **figure)
 
 
 def transfer_rows(matrix: TransferMatrix) -> tuple[list[str], list[list[str]]]:
@@ -74,14 +85,22 @@ def transfer_rows(matrix: TransferMatrix) -> tuple[list[str], list[list[str]]]:
         row = [target, _share(matrix.clean[target])]
         for source in names:
             cell = matrix.cell(source, target)
-            rho = "" if cell.correlation is None else f" ({cell.correlation.value:.2f})"
-            row.append(f"{_share(cell.accuracy)}{'*' if cell.white_box else rho}")
+            rho = _rho(cell.correlation)
+            more = "*" if cell.white_box else f", {rho}" if rho else ""
+            row.append(f"{_share(cell.accuracy)}{more}")
         row += [
             _share(average[target])
             for average in (matrix.black_box, matrix.black_box_same, matrix.black_box_other)
         ]
         rows.append(row)
     return columns, rows
+
+
+def _rho(correlation: Interval | None) -> str:
+    if correlation is None:
+        return ""
+    value, low, high = correlation.value, correlation.low, correlation.high
+    return f"ρ {value:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def _share(interval: Interval | None) -> str:
