@@ -210,13 +210,26 @@ def load_classifier(
     vectors = tensors.get("encoding.codebook.vectors")
     if vectors is None:
         raise MultiwayError(f"{path} holds no codebook; it is not a multiway model")
-    if not isinstance(backbone, nn.Module):
+    encoding = Encoding(Codebook(vectors, kind), loss, name)
+    if isinstance(backbone, nn.Module):
+        backbone = _with_outputs(backbone, encoding, gain, head)
+    else:
         backbone = rebuild_backbone(architecture, trusted=backbone, where=str(directory))
-    model = EncodedClassifier(
-        backbone, Encoding(Codebook(vectors, kind), loss, name), gain, head, architecture
-    )
+    model = EncodedClassifier(backbone, encoding, gain, head, architecture)
     load_tensors(model, tensors, path)
     return model.eval()
+
+
+def _with_outputs(
+    network: nn.Module, encoding: Encoding, gain: float, head: str | None
+) -> nn.Module:
+    """`network`, with its head swapped as `encode_model` does where it still has the old one."""
+    try:
+        path = find_head(network) if head is None else head
+        fits = get_head(network, path).out_features == encoding.codebook.length
+    except MultiwayError:
+        return network  # no head to be found: it must fit as it is
+    return network if fits else encode_model(network, encoding, gain, head).backbone
 
 
 def encode_model(

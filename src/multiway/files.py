@@ -12,7 +12,26 @@ from typing import Any
 
 from multiway.errors import MultiwayError
 
-__all__ = ["atomic", "make_directory", "read_json", "sha256", "write_atomic", "write_json"]
+__all__ = [
+    "atomic",
+    "check_writable",
+    "make_directory",
+    "read_json",
+    "sha256",
+    "write_atomic",
+    "write_json",
+]
+
+
+def check_writable(directory: Path) -> None:
+    """Say at once that a folder for results cannot be made; nothing is made yet."""
+    place = directory
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise MultiwayError(f"cannot create the folder {directory}: {place} is a file")
+    if not os.access(place, os.W_OK):
+        raise MultiwayError(f"cannot create the folder {directory}: {place} is read-only")
 
 
 def make_directory(path: Path) -> Path:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from multiway.backbones import import_function
+from multiway.classifier import CONFIG
 from multiway.data import ImageSet, load, to_float
 from multiway.errors import MultiwayError
 from multiway.outputs import output_tensor
@@ -19,6 +20,10 @@ from multiway.training import Run, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
 
 __all__ = ["Subject", "load_network", "load_subjects"]
+
+
+# In the place of a file: the weights that a network's function gives it.
+OWN_WEIGHTS = Path("own")
 
 
 @dataclass(frozen=True)
@@ -65,9 +70,10 @@ def load_network(path: str, weights: Path | None) -> nn.Module:
     function = import_function(path)
     try:
         network = function()
-    except TypeError as error:
+    except Exception as error:  # whatever a stranger's function may raise
         raise MultiwayError(
-            f"--network {path}: the function is called without arguments, which failed: {error}"
+            f"--network {path}: the function is called without arguments, which failed: "
+            f"{type(error).__name__}: {error}"
         ) from error
     if not isinstance(network, nn.Module):
         raise MultiwayError(f"{path} returned {type(network).__name__}, not an nn.Module")
@@ -91,7 +97,7 @@ def load_subjects(
     data_dir: Path | None = None,
     image_size: int | None = None,
     limit: int | None = None,
-    backbone: str | None = None,
+    backbone: Sequence[str] | None = None,
     best: bool = False,
     device: torch.device | str = "cpu",
 ) -> tuple[list[Subject], ImageSet]:
@@ -99,10 +105,12 @@ def load_subjects(
 
     Args:
         runs: folders made by `multiway train`.
-        networks: see `load_network`; `weights` holds a file for each of them, or none at all.
+        networks: see `load_network`.
+        weights: a file for each of `networks`; `Path("own")` for a function that loads its own.
         data: the images; the runs' own when not given.
         limit: how many images, from the first.
-        backbone: see `load_run`.
+        backbone: code outside multiway that is trusted to build the runs' networks, see
+            `load_run`.
 
     Raises:
         MultiwayError: nothing was named, or the models do not fit each other or the images.
@@ -112,19 +120,26 @@ def load_subjects(
             "name something to examine: a folder made by multiway train, or --network "
             "package.module:function with --weights and --data"
         )
-    if weights and len(weights) != len(networks):
+    if len(weights) != len(networks):
         raise MultiwayError(
             f"{len(networks)} --network and {len(weights)} --weights were given; give a file for "
-            "each network, in the same order"
+            "each network, in the same order (--weights own for a function that loads its own)"
+        )
+    twice = [str(run) for run in runs if [r.resolve() for r in runs].count(run.resolve()) > 1]
+    if twice:
+        raise MultiwayError(f"{twice[0]} was named twice; name each run once")
+    if image_size is not None and data is None:
+        raise MultiwayError(
+            f"--image-size {image_size} goes with --data; the runs' own images have their size"
         )
     subjects, trained_on = [], []
     for directory in runs:
-        model, config = load_run(directory, backbone, best=best)
+        model, config = load_run(directory, _trusted(directory, backbone), best=best)
         encoding = str(config["classifier"]["encoding"]["name"])
         subjects.append(Subject(directory.name, model, encoding, config["seed"], Run(directory)))
         trained_on.append(config)
     for index, path in enumerate(networks):
-        file = weights[index] if weights else None
+        file = None if weights[index] == OWN_WEIGHTS else weights[index]
         subjects.append(Subject(path.partition(":")[2], load_network(path, file)))
     images = _images(trained_on, data, split, data_dir, image_size)
     images = images if limit is None else images.limit(limit)
@@ -132,6 +147,16 @@ def load_subjects(
         subject.model.to(device)
     _check_fit(subjects, images, device)
     return _named_apart(subjects), images
+
+
+def _trusted(directory: Path, backbone: Sequence[str] | None) -> str | None:
+    """Which of the trusted `backbone`s a run needs; None for those that need none."""
+    if not backbone or not (directory / CONFIG).exists():
+        return None
+    classifier = Run(directory).config().get("classifier")
+    described = classifier.get("backbone") if isinstance(classifier, dict) else None
+    name = described.get("name") if isinstance(described, dict) else None
+    return name if name in backbone else None
 
 
 def _images(
@@ -142,6 +167,8 @@ def _images(
     image_size: int | None,
 ) -> ImageSet:
     if data is not None:
+        if data.startswith("folder:") and image_size is None and configs:
+            image_size = int(configs[0]["classifier"]["backbone"]["size"])
         return load(data, split, data_dir, image_size)
     if not configs:
         raise MultiwayError("--network needs --data: the images to examine it on")
@@ -176,6 +203,13 @@ def _check_fit(subjects: list[Subject], data: ImageSet, device: torch.device | s
             raise MultiwayError(
                 f"{name} has {count} classes and {first} has {classes[first]}; only models over "
                 "the same classes can be compared"
+            )
+    for subject in subjects:
+        if subject.run is not None and classes[subject.name] != len(data.classes):
+            raise MultiwayError(
+                f"{subject.name} was trained on {classes[subject.name]} classes, and {data.name} "
+                f"has {len(data.classes)} ({', '.join(data.classes[:3])}, ...); take images of the "
+                "same classes"
             )
     if len(data) and int(data.labels.max()) >= classes[first]:
         raise MultiwayError(

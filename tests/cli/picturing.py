@@ -59,5 +59,5 @@ def write_folder(folder: Path) -> None:
 
 def networks(*names: str) -> tuple[str, ...]:
     """The options that examine those networks on those images."""
-    chosen = [word for name in names for word in ("--network", f"nets:{name}")]
+    chosen = [word for name in names for word in ("--network", f"nets:{name}", "--weights", "own")]
     return (*chosen, "--data", "npz:images.npz")

@@ -62,7 +62,7 @@ def test_the_papers_quantities_come_with_their_warning(in_process: Command, fold
         (("--points", "10"), "odd number, 3 or more"),
         (("--quantity", "logit"), "unknown quantity 'logit'"),
         (("--objective", "own"), "EncodedClassifier's training loss"),
-        (networks(*["half"] * 8)[:16], "8 landscapes have room beside each other, not 9"),
+        (networks(*["half"] * 8)[:32], "8 landscapes have room beside each other, not 9"),
     ],
 )
 def test_mistakes_are_one_line(

@@ -61,7 +61,7 @@ def test_own_and_margin_stand_side_by_side(in_process: Command, folder: Path) ->
         (("--samples", ""), "write whole numbers"),
         (("--objective", "own"), "EncodedClassifier's training loss"),
         (("--objective", "loss"), "unknown objective 'loss'"),
-        (("--network", "nets:three_classes"), "classes"),
+        (("--network", "nets:three_classes", "--weights", "own"), "classes"),
         (("no-such-run",), "no-such-run"),
     ],
 )

@@ -94,9 +94,16 @@ def test_correlations_of_foreign_networks(multiway: Command, folder: Path) -> No
     ("arguments", "message"),
     [
         (("transfer",), "name something to examine"),
-        (("transfer", "--network", "nets:plain"), "--network needs --data"),
+        (("transfer", "--network", "nets:plain", "--weights", "own"), "--network needs --data"),
         (
-            ("transfer", "--network", "nets:plain", "--data", "npz:images.npz", "--eps", "0.1"),
+            ("transfer", "--network", "nets:plain", "--data", "npz:images.npz"),
+            "--weights own for a function that loads its own",
+        ),
+        (
+            (
+                "transfer", "--network", "nets:plain", "--weights", "own",
+                "--data", "npz:images.npz", "--eps", "0.1",
+            ),
             "needs 2 models or more, not 1",
         ),
         (("transfer", *PAIR), "an attack needs --eps"),
@@ -108,21 +115,24 @@ def test_correlations_of_foreign_networks(multiway: Command, folder: Path) -> No
         (
             (
                 "correlate", "--network", "nets:plain", "--network", "nets:three_classes",
-                "--data", "npz:images.npz",
+                "--weights", "own", "--weights", "own", "--data", "npz:images.npz",
             ),
             "three_classes has 3 classes and plain has 2",
         ),
         (
             (
                 "correlate", "--network", "nets:plain", "--network", "nets:larger",
-                "--data", "npz:images.npz",
+                "--weights", "own", "--weights", "own", "--data", "npz:images.npz",
             ),
             "larger does not take the 1x8x8 images",
         ),
         (("correlate", *PAIR), "plain has no convolution"),
         (("correlate", *PAIR, "--layers", "inptu"), "did you mean 'input'"),
         (("correlate", "nowhere"), "there is no run nowhere"),
-        (("correlate", "--network", "nets", "--data", "npz:images.npz"), "package.module:function"),
+        (
+            ("correlate", "--network", "nets", "--weights", "own", "--data", "npz:images.npz"),
+            "package.module:function",
+        ),
         (
             ("correlate", "--network", "nets:plain", "--weights", "x.pt", "--data", "npz:i.npz"),
             "looks like a pickle",

@@ -71,13 +71,14 @@ def test_several_models_stand_side_by_side_and_are_drawn(
         "from torch import nn\n"
         "def network(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))\n"
     )
-    models = ("first", "second", "--network", "mine:network", "--data", f"npz:{tiny_npz}")
+    foreign = ("--network", "mine:network", "--weights", "own")
+    models = ("first", "second", *foreign, "--data", f"npz:{tiny_npz}")
     done = invoke("corrupt", *models, *FEW, "--out", "pictures", "--example", "7")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
     for part in ("first", "second", "network", "fog", "contrast", "clean", "mean of these 2"):
         assert part in text
-    assert "severities 1, 5, n=30, seed 0, 95 % intervals" in text
+    assert "n=30, corruption seed 0, training seeds 0, 95 % intervals" in text
     assert "(n=30)" in text
     written = sorted(path.name for path in (tmp_path / "pictures").iterdir() if path.is_file())
     assert written == sorted(
@@ -140,7 +141,8 @@ def test_images_below_8_pixels_are_refused(tmp_path: Path, multiway: Command) ->
         "from torch import nn\n"
         "def network(): return nn.Sequential(nn.Flatten(), nn.Linear(49, 3))\n"
     )
-    done = multiway("corrupt", "--network", "any:network", "--data", "npz:a.npz")
+    foreign = ("--network", "any:network", "--weights", "own")
+    done = multiway("corrupt", *foreign, "--data", "npz:a.npz")
     assert done.returncode == 2
     assert done.stderr.startswith("error: images of 7 x 7 pixels are too small")
     assert done.stderr.count("\n") == 1

@@ -187,7 +187,8 @@ def test_networks_of_the_same_name_keep_their_own_results(
     monkeypatch.syspath_prepend(str(tmp_path))
     for seed, name in enumerate(("neta", "netb")):
         (tmp_path / f"{name}.py").write_text(FOREIGN.format(seed=seed))
-    networks = ("--network", "neta:make", "--network", "netb:make", "--network", "neta:make")
+    names = ("neta:make", "netb:make", "neta:make")
+    networks = [word for name in names for word in ("--network", name, "--weights", "own")]
     words = ("--data", f"npz:{tiny_npz}", "--out", "O", "--attack", "fgsm", "--objective", "ce",
              "--eps", "0.1", "--json")  # fmt: skip
     done = in_process("evaluate", *networks, *words)
@@ -199,7 +200,7 @@ def test_networks_of_the_same_name_keep_their_own_results(
     for row in rows:
         (path,) = (tmp_path / "O" / row["name"] / "results").glob("*.json")
         assert json.loads(path.read_text())["clean"] == row["clean"]
-    refused = in_process("evaluate", "--network", "neta:make", *words, "--best")
+    refused = in_process("evaluate", "--network", "neta:make", "--weights", "own", *words, "--best")
     assert refused.returncode == 2
     assert "--best is for runs" in refused.stderr
 

@@ -89,7 +89,7 @@ def test_interrupt_from_the_keyboard(tiny_npz: Path, tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1].startswith("stopped; a training goes on with the same command")
+    assert errors.splitlines()[-1].startswith("stopped; the training goes on with the same command")
     assert "Traceback" not in errors
 
 
@@ -156,7 +156,7 @@ def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path
     ("arguments", "message"),
     [
         (("train",), "Missing option '--out'"),
-        (("trian",), "No such command 'trian'. Did you mean 'train'?"),
+        (("trian",), "No such command 'trian'. Did you mean 'train'"),
         (
             ("train", "--out", "x", "--data", "mnits"),
             "unknown data set 'mnits': did you mean 'mnist",
@@ -178,9 +178,9 @@ def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path
     ],
 )
 def test_mistakes_are_one_line(
-    arguments: tuple[str, ...], message: str, multiway: Command, tmp_path: Path
+    arguments: tuple[str, ...], message: str, in_process: Command, tmp_path: Path
 ) -> None:
-    done = multiway(*arguments)
+    done = in_process(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")

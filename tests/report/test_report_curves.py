@@ -127,13 +127,13 @@ def test_labels_that_have_no_room_are_left_out_and_the_last_one_stays() -> None:
 
 
 def test_labels_that_do_not_fit_side_by_side_are_slanted() -> None:
-    x = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, math.inf)
+    x = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, math.inf)
     (axes,) = draw_curves([curve(x=x, right=(50,) * len(x))], "Radii").axes
     ticks = axes.get_xticklabels()
     assert [tick.get_text() for tick in ticks] == [
-        "0.02", "0.05", "0.1", "0.15", "0.2", "0.3", "unbounded",
+        "0", "0.02", "0.05", "0.1", "0.15", "0.2", "0.3", "unbounded",
     ]  # fmt: skip
-    assert {tick.get_rotation() for tick in ticks} == {40.0}
+    assert {tick.get_rotation() for tick in ticks} == {60.0}
 
 
 @pytest.mark.parametrize("against", ["steps", "eps", "kappa"])

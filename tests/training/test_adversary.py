@@ -274,7 +274,7 @@ def test_the_best_weights_are_the_most_robust(tiny: ImageSet, tmp_path: Path) ->
     ("fields", "message"),
     [
         ({"eps": 0.3, "steps": 0}, "steps: .*greater than or equal to 1, not 0"),
-        ({"eps": 8}, "eps: .*less than or equal to 1, not 8"),
+        ({"eps": 8}, "eps 8 is beyond the range .* surely 8/255 was meant"),
         ({"eps": -0.1}, "eps: .*greater than 0"),
         ({"eps": 0.3, "clean_weight": -1}, "clean_weight: .*greater than or equal to 0"),
         ({"eps": 0.3, "kind": "fgsm", "steps": 3}, "'fgsm' takes one step, not 3; take 'pgd'"),

@@ -125,13 +125,13 @@ def test_a_worker_without_a_share_of_the_last_batch(folder: Path) -> None:
 def test_a_killed_worker_ends_the_job_and_the_state_goes_on(
     folder: Path, in_process: Command
 ) -> None:
-    options = ("--epochs", 20)
+    options = ("--epochs", 12)
     broken = start(folder, "run", *options)
     deadline = time.monotonic() + 120
     while not (folder / "run" / "metrics.jsonl").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    time.sleep(1)
+    time.sleep(0.3)
     os.kill(_worker(broken.pid), signal.SIGKILL)
     _, errors = broken.communicate(timeout=120)
     assert broken.returncode == 2, errors

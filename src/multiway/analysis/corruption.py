@@ -243,7 +243,10 @@ class _Store:
         path = self._path(kind, severity)
         if not path.exists():
             return None
-        right = read_tensors(path).get("right")
+        try:
+            right = read_tensors(path).get("right")
+        except MultiwayError as error:
+            raise MultiwayError(f"{error}; delete it and it is computed again") from error
         if right is None or right.dtype != torch.bool or right.shape != (self._n,):
             raise MultiwayError(f"{path} is not what was kept there; delete it")
         return right

@@ -104,7 +104,10 @@ class BatchStore:
         path = self._path(place)
         if not path.exists():
             return None
-        tensors = read_tensors(path)
+        try:
+            tensors = read_tensors(path)
+        except MultiwayError as error:
+            raise MultiwayError(f"{error}; delete it and that batch is computed again") from error
         try:
             notes = json.loads(bytes(tensors.pop("notes").tolist()))
             told = {kind: Note(**note) for kind, note in notes["warnings"].items()}

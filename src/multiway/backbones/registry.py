@@ -56,7 +56,13 @@ def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -
             f"outputs, channels and size are positive, not {outputs}, {channels} and {size}"
         )
     if ":" in name:
-        network = import_function(name)(outputs=outputs, channels=channels, size=size)
+        try:
+            network = import_function(name)(outputs=outputs, channels=channels, size=size)
+        except TypeError as error:
+            raise MultiwayError(
+                f"{name} is called with the keywords outputs={outputs}, channels={channels} and "
+                f"size={size}, which failed: {error}"
+            ) from error
         if not isinstance(network, nn.Module):
             raise MultiwayError(f"{name} returned {type(network).__name__}, not an nn.Module")
         return network

@@ -22,7 +22,7 @@ __all__ = [
     "Kind",
     "Momentum",
     "Norm",
-    "Objective",
+    "Objectives",
     "Population",
     "Queries",
     "Restarts",
@@ -44,9 +44,12 @@ PAPER_EPS = {
     "l2": {"mnist5k": 1.5, "mnist": 1.5},
 }  # fmt: skip
 
-Objective = Annotated[
-    str | None,
-    typer.Option("--objective", help="What the attacker ascends: own, ce, margin or dlr."),
+Objectives = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--objective",
+        help="What the attacker ascends: own, ce, margin or dlr. Repeat it for several.",
+    ),
 ]
 Eps = Annotated[
     float | None,
@@ -100,16 +103,32 @@ def check_options(names: Sequence[str], options: dict[str, Any]) -> None:
         choose("norm", options["norm"], NORMS)
 
 
-def build_attacks(names: Sequence[str], threat: Threat, options: dict[str, Any]) -> list[Attack]:
-    """The attacks called `names`; each gets those of `options` that it has."""
-    from multiway.attacks import build_attack, options_of
+def build_attacks(
+    names: Sequence[str],
+    threat: Threat,
+    options: dict[str, Any],
+    objectives: Sequence[str] | None,
+    encoded: bool,
+) -> list[Attack]:
+    """The attacks called `names`; each gets those of `options` that it has.
 
-    return [
-        build_attack(
-            name, threat, **{key: options[key] for key in options_of(name) if key in options}
-        )
-        for name in names
-    ]
+    Args:
+        objectives: an attack for each of them, where it has one; its own when not given.
+        encoded: whether the model has an encoding, and so a training loss that is known; without
+            one, `ce` takes the place of an attack's default `own`.
+    """
+    from multiway.attacks import build_attack, has_objective, options_of
+
+    attacks = []
+    for name in names:
+        taken = {key: options[key] for key in options_of(name) if key in options}
+        chosen: Sequence[str | None] = objectives if objectives and has_objective(name) else [None]
+        for objective in chosen:
+            attack = build_attack(name, threat, objective=objective, **taken)
+            if objective is None and not encoded and getattr(attack, "objective", None) == "own":
+                attack = build_attack(name, threat, objective="ce", **taken)
+            attacks.append(attack)
+    return attacks
 
 
 def _flag(key: str) -> str:

@@ -83,6 +83,7 @@ def diagnose(
     from multiway.analysis import BUDGETS
     from multiway.analysis import diagnose as examine
     from multiway.data import to_float
+    from multiway.files import check_writable
     from multiway.subjects import load_subjects
 
     budget = BUDGETS[choose("effort", effort, BUDGETS)]
@@ -98,6 +99,7 @@ def diagnose(
     chosen = _without_substitutes(subjects, len(runs or []), len(others))
     pixels = to_float(images.images, place)
     labels = images.labels.to(place)
+    check_writable(out)  # what cannot be written is told before the work
     found = []
     for subject in chosen:
         company = {other.name: other.model for other in subjects if other is not subject}

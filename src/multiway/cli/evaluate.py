@@ -19,7 +19,7 @@ from multiway.cli.attacking import (
     Kind,
     Momentum,
     Norm,
-    Objective,
+    Objectives,
     Population,
     Queries,
     Restarts,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from multiway.attacks import Attack, DistanceSummary
     from multiway.data import ImageSet
+    from multiway.subjects import Subject
     from multiway.training import Team
 
 __all__ = ["evaluate"]
@@ -72,11 +73,11 @@ def evaluate(
         list[str] | None,
         typer.Option(
             "--attack",
-            help="fgsm, pgd, apgd, square, nattack, boundary, autoattack, noise, ... Several of "
-            "them give the worst case of each image.",
+            help="fgsm, pgd, pgd-1k, pgd-5k, apgd, apgd-t, fab, square, nattack, boundary, "
+            "autoattack or noise. Repeat it for several: the worst case of each image counts.",
         ),
     ] = None,
-    objective: Objective = None,
+    objective: Objectives = None,
     eps: Eps = None,
     norm: Norm = None,
     steps: Steps = None,
@@ -115,6 +116,7 @@ def evaluate(
     For a --network that was not trained here, --out is that folder. Of several attacks each gets
     the options that it has.
     """
+    from multiway.classifier import EncodedClassifier
     from multiway.subjects import load_subjects
     from multiway.training import Run, Team, accuracy, launched_size
 
@@ -122,7 +124,6 @@ def evaluate(
         raise typer.Exit(status)
     place = choose_device(device)
     options = {
-        "objective": objective,
         "steps": steps,
         "step_size": step_size,
         "restarts": restarts,
@@ -136,18 +137,22 @@ def evaluate(
     _check_places(runs, network, out, best)
     if batch_size is None:
         batch_size = 25 if SLOW.intersection(names) else 250
-    check_options(names, {**options, "eps": eps, "norm": norm})
+    check_options(names, {**options, "objective": objective or None, "eps": eps, "norm": norm})
     where: dict[str, Any] = {
         "data": data, "data_dir": data_dir, "image_size": image_size, "limit": limit,
         "backbone": backbone, "best": best, "device": place,
     }  # fmt: skip
     team = Team(launched_size(), place)
     rows = []
-    # One at a time: runs on different data may stand in one table.
-    networks = iter(_named_apart(network or []))
+    _check_runs(runs or [])
+    # One at a time: runs on different data may stand in one table. All before the first attack:
+    # what is wrong with the last is told at once.
+    loaded = []
     for chosen in each_subject(runs, network, weights):
         where["best"] = best and bool(chosen[0])
-        (subject,), images = load_subjects(*chosen, **where)
+        loaded.append(load_subjects(*chosen, **where))
+    networks = iter(_named_apart(network or []))
+    for (subject,), images in loaded:
         if subject.run is None:
             subject = replace(subject, name=next(networks))
         row: dict[str, Any] = {
@@ -160,14 +165,17 @@ def evaluate(
         run = subject.run or (None if out is None else Run(out / subject.name))
         if names:
             threat = choose_threat(names, images.name, norm, eps)
-            attacks = build_attacks(names, threat, options)
+            encoded = isinstance(subject.model, EncodedClassifier)
+            attacks = build_attacks(names, threat, options, objective, encoded)
+            _hint(subject, attacks)
             batches = None if run is None else run.directory / "batches"
             row |= _attacked(subject.model, images, attacks, seed, batch_size, batches, team)
         else:
             row["clean"] = accuracy(subject.model, images, place).as_dict()
         if run is not None and team.first:
             key = _key(images, attacks, seed)
-            run.write_result("-".join([*(names or ["clean"]), *_told(row), key]), row)
+            file = run.write_result("-".join([*(names or ["clean"]), *_told(row), key]), row)
+            say(f"written: {file}")
         rows.append(row)
     if not team.first:
         return
@@ -175,6 +183,28 @@ def evaluate(
         print_json(rows)
     else:
         _show(rows)
+
+
+def _check_runs(runs: list[Path]) -> None:
+    """`--attack fgsm pgd` takes the second name for a run."""
+    from multiway.attacks import ATTACKS
+
+    for run in runs:
+        if str(run) in ATTACKS and not run.exists():
+            raise MultiwayError(
+                f"there is no run {run}; for several attacks repeat the option: --attack pgd "
+                f"--attack {run}"
+            )
+
+
+def _hint(subject: Subject, attacks: list[Attack]) -> None:
+    """The paper's objective alone says little of an encoding trained with a squared error."""
+    objectives = {getattr(attack, "objective", None) for attack in attacks}
+    if objectives == {"own"} and subject.encoding not in (None, "1ofk"):
+        say(
+            f"note: {subject.name} is attacked on its own loss alone, which often hides weakness; "
+            "add --objective own --objective margin"
+        )
 
 
 def _check_places(

@@ -123,12 +123,16 @@ Out = Annotated[
 ]
 Runs = Annotated[list[Path] | None, typer.Argument(help="Folders made by multiway train.")]
 TrustedBackbone = Annotated[
-    str | None,
-    typer.Option("--backbone", help="Confirms that you trust package.module:function."),
+    list[str] | None,
+    typer.Option(
+        "--backbone", help="Trusts package.module:function to build the runs that need it."
+    ),
 ]
 Weights = Annotated[
     list[Path] | None,
-    typer.Option("--weights", help="A safetensors file for each --network."),
+    typer.Option(
+        "--weights", help="A safetensors file for each --network, or own if it loads its own."
+    ),
 ]
 Workers = Annotated[
     int, typer.Option("--workers", help="Processes on this machine that share the work.", min=1)

@@ -130,8 +130,8 @@ def _numbers(
                     "model": name,
                     "objective": objective,
                     "sample": sample,
-                    "class": data.classes[int(data.labels[place])],
-                    "decision": data.classes[int(decisions[place])],
+                    "class": data.class_name(int(data.labels[place])),
+                    "decision": data.class_name(int(decisions[place])),
                     "largest": float(gradient.abs().max()),
                     "zero": not bool(gradient.any()),
                 }

@@ -76,6 +76,10 @@ class ImageSet:
         """(H, W) in pixels."""
         return self.images.shape[2], self.images.shape[3]
 
+    def class_name(self, label: int) -> str:
+        """What class `label` is called; a network may tell more classes apart than are named."""
+        return self.classes[label] if label < len(self.classes) else str(label)
+
     def take(self, indices: Tensor) -> ImageSet:
         """The images at `indices` (int64 [M]), in that order."""
         return replace(self, images=self.images[indices], labels=self.labels[indices], sha256="")

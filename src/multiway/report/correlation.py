@@ -27,7 +27,7 @@ def draw_correlations(found: Sequence[Correlation], title: str) -> Figure:
     with figure_style():
         side = 0.78 * len(names) + 0.6
         width = side * len(layers) + 1.6
-        heading = textwrap.wrap(f"{title}; in brackets 95 % intervals", int(11 * width))
+        heading = [*textwrap.wrap(title, int(11 * width)), "in brackets 95 % intervals"]
         height = (side + 0.25) * len(objectives) + 0.2 * len(heading) + 0.5
         figure = Figure(figsize=(width, height), layout="constrained")
         figure.suptitle("\n".join(heading), fontsize=11)

@@ -19,7 +19,7 @@ __all__ = ["curve_tables", "curve_title", "draw_curves"]
 WIDTH, HEIGHT = 4.2, 2.7  # of a panel, in inches
 
 # Half the room that a label at a slant needs, as a share of the axis.
-SLANTED = 0.026
+SLANTED = 0.022
 
 DASHES = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 WORDS = {
@@ -41,7 +41,7 @@ def draw_curves(curves: Sequence[Curve], title: str) -> Figure:
     rows = _panels(curves)
     models = list(dict.fromkeys([*(c.target for c in curves), *(c.source for c in curves)]))
     width = WIDTH * len(rows[0]) + 1.6
-    heading = textwrap.wrap(f"{title}; bands are 95 % intervals", int(12 * width))
+    heading = [*textwrap.wrap(title, int(12 * width)), "bands are 95 % intervals"]
     with figure_style():
         figure = Figure(
             figsize=(width, HEIGHT * len(rows) + 0.25 * len(heading) + 0.2), layout="constrained"
@@ -199,7 +199,7 @@ def _set_axis(axes: Any, finite: list[float], edge: float | None, against: str) 
     # At a slant a label needs only its height, however long it is.
     shown = _spaced(axes, places, [SLANTED] * len(labels))
     texts = [label if room else "" for label, room in zip(labels, shown, strict=True)]
-    slant = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    slant = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(places, texts, fontsize=8, **slant)
 
 

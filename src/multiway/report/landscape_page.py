@@ -171,7 +171,7 @@ def _refit(models: int) -> str:
         f"const fit = () => {{ const places = small.matches ? {narrow} : {wide};"
         "const plot = document.getElementById('landscapes');"
         "plot.style.height = plot.parentElement.style.height = places.height + 'px';"
-        "Plotly.relayout(plot, places); };"
+        "Plotly.relayout(plot, places).then(() => Plotly.Plots.resize(plot)); };"
         "small.addEventListener('change', fit); if (small.matches) fit();"
     )
 

@@ -30,12 +30,11 @@ class Adversary(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["pgd", "fgsm", "n-fgsm"] = "pgd"
-    eps: float = Field(gt=0, le=1, allow_inf_nan=False)
+    eps: float = Field(gt=0, allow_inf_nan=False)
     steps: int = Field(default=1, ge=1)
     step_size: float | None = Field(
         default=None,
         gt=0,
-        le=1,
         allow_inf_nan=False,
         description="when not given eps/4 (pgd), 1.25 eps (fgsm), eps (n-fgsm)",
     )
@@ -59,6 +58,12 @@ class Adversary(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Adversary:
+        for name, value in (("eps", self.eps), ("step_size", self.step_size or 0)):
+            if value > 1:
+                raise ValueError(
+                    f"{name} {value:g} is beyond the range [0, 1] of pixels; surely {value:g}/255 "
+                    f"was meant: write {value / 255:.4f}, on the command line {value:g}/255"
+                )
         if self.kind != "pgd" and self.steps != 1:
             raise ValueError(f"'{self.kind}' takes one step, not {self.steps}; take 'pgd'")
         if self.kind == "n-fgsm" and self.start != "uniform":

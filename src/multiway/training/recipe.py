@@ -120,7 +120,8 @@ class Recipe(BaseModel):
         if "epochs" in changes:
             changes["steps"] = None
         changed = said if self.changed == "nothing" else f"{self.changed}; {said}"
-        return _validated({**self.model_dump(), **changes, "changed": changed}, self.name)
+        where = f"{self.name} with your options"
+        return _validated({**self.model_dump(), **changes, "changed": changed}, where)
 
     def with_adversary(self, kind: str | None, **changes: Any) -> Recipe:
         """This recipe with another adversary, or with changes to its own.
@@ -154,7 +155,10 @@ class Recipe(BaseModel):
         changed = f"adversary: {said}"
         if self.changed != "nothing":
             changed = f"{self.changed}; {changed}"
-        return _validated({**self.model_dump(), "adversary": fields, "changed": changed}, self.name)
+        return _validated(
+            {**self.model_dump(), "adversary": fields, "changed": changed},
+            f"{self.name} with your options",
+        )
 
     def _without(self) -> Recipe:
         changed = "no adversary" if self.changed == "nothing" else f"{self.changed}; no adversary"
@@ -198,7 +202,9 @@ def _validated(values: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        problem = error.errors()[0]
+        # A misspelt field often is why another one is missing.
+        problems = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+        problem = problems[0]
         field = ".".join(str(part) for part in problem["loc"])
         if problem["type"] == "extra_forbidden":
             parts: dict[str, type[BaseModel]] = {"schedule": Schedule, "adversary": Adversary}

@@ -61,6 +61,11 @@ class Run:
 
     def config(self) -> dict[str, Any]:
         """What config.json says."""
+        if not (self.directory / CONFIG).exists():
+            raise MultiwayError(
+                f"{self.directory} is not a run (it has no {CONFIG}); name a folder made by "
+                "multiway train"
+            )
         config = read_json(self.directory / CONFIG)
         if not isinstance(config, dict) or not all(key in config for key in DETERMINING):
             raise MultiwayError(f"{self.directory / CONFIG} does not describe a multiway run")

@@ -42,13 +42,18 @@ def write_verdict(bench: Bench, trials: GradientTrials, items: Sequence[Item], c
     if failed:
         sentence = _not_evidence(bench, trials, claim, robust)
         checks += f": {', '.join(failed)}"
-    elif robust.value < NOT_ROBUST:
+    elif robust.value < NOT_ROBUST or robust.low <= 1 / bench.classes:
+        # What guessing would reach is no robustness.
         sentence = f"Not robust, and it does not hide it: {_worst(bench, robust)}"
     else:
         sentence = f"Nothing speaks against it: robust accuracy {_worst(bench, robust)}"
         checks += "; it is an upper bound, and a stronger attack may come"
-    if int(bench.right.sum()) < FEW:
-        checks += f"; with fewer than {FEW} images only coarse faults can show"
+    missing = [item.key for item in items if item.status == "not applicable"]
+    if missing:
+        checks += f"; not applicable: {', '.join(missing)}"
+    right = int(bench.right.sum())
+    if right < FEW:
+        checks += f"; with {right} images that are classified rightly only coarse faults can show"
     return f"{sentence} ({bench.threat}, n={robust.n}, seed {bench.seed}). {checks}."
 
 

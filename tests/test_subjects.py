@@ -1,0 +1,124 @@
+"""What is to be examined: runs and foreign networks, and what is wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import Command
+from multiway import EncodedClassifier, Encoding, encode_model
+from multiway.errors import MultiwayError
+from multiway.subjects import load_subjects
+
+NETWORKS = """
+from torch import nn
+
+def build(outputs, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, outputs))
+
+def made():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
+
+def broken():
+    raise RuntimeError("no such layer")
+
+def picky(width):
+    return None
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, tiny_npz: Path, in_process: Command) -> Path:
+    """A run of a network of multiway's, one of the user's own, and foreign networks."""
+    (tmp_path / "nets.py").write_text(NETWORKS)
+    (tmp_path / "tiny.npz").write_bytes(tiny_npz.read_bytes())
+    for name, backbone in (("ours", "d"), ("mine", "nets:build")):
+        words = ("train", "--data", "npz:tiny.npz", "--backbone", backbone, "--epochs", "1")
+        done = in_process(*words, "--encoding", "1ofk", "--out", name)
+        assert done.returncode == 0, done.stderr
+    return tmp_path
+
+
+def test_trust_is_for_the_runs_that_need_it(folder: Path, in_process: Command) -> None:
+    words = ("transfer", "ours", "mine", "--eps", "0.1", "--limit", "10")
+    refused = in_process(*words)
+    assert refused.returncode == 2
+    assert "if you trust it, say so: --backbone nets:build" in refused.stderr
+    done = in_process(*words, "--backbone", "nets:build", "--backbone", "nets:other")
+    assert done.returncode == 0, done.stderr
+
+
+def test_several_objectives_are_several_attacks(folder: Path, in_process: Command) -> None:
+    words = ("evaluate", "ours", "--attack", "fgsm", "--eps", "0.1", "--limit", "10")
+    done = in_process(*words, "--objective", "own", "--objective", "margin")
+    assert done.returncode == 0, done.stderr
+    assert "fgsm-own" in done.stdout.replace("\n", "")
+    assert "fgsm-margin" in done.stdout.replace("\n", "")
+    assert "written: ours/results/" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("evaluate", "ours", "ours2"), "there is no run ours2"),
+        (("evaluate", "ours", "--attack", "fgsm", "pgd"), "repeat the option: --attack pgd"),
+        (("transfer", "ours", "./ours", "--eps", "0.1"), "ours was named twice"),
+        (("evaluate", "ours", "--image-size", "8"), "--image-size 8 goes with --data"),
+        (("evaluate", "."), "is not a run (it has no config.json)"),
+        (
+            ("evaluate", "ours", "--data", "npz:two.npz"),
+            "was trained on 3 classes, and npz:two.npz",
+        ),
+        (
+            ("evaluate", "--network", "nets:made", "--data", "npz:tiny.npz"),
+            "1 --network and 0 --weights were given",
+        ),
+        (
+            ("evaluate", "--network", "nets:broken", "--weights", "own", "--data", "npz:tiny.npz"),
+            "which failed: RuntimeError: no such layer",
+        ),
+        (
+            ("train", "--backbone", "nets:picky", "--data", "npz:tiny.npz", "--out", "x"),
+            "is called with the keywords outputs=2000, channels=1 and size=8, which failed",
+        ),
+        (
+            ("train", "--adversary", "pgd", "--eps", "8", "--data", "npz:tiny.npz", "--out", "x"),
+            "eps 8 is beyond the range [0, 1] of pixels; surely 8/255 was meant",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(
+    folder: Path, in_process: Command, arguments: tuple[str, ...], message: str
+) -> None:
+    images = np.zeros((4, 8, 8), np.uint8)
+    labels = np.array([0, 1, 0, 1])
+    np.savez(folder / "two.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    done = in_process(*arguments)
+    assert done.returncode == 2, done.stdout
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_foreign_network_is_attacked_on_cross_entropy(folder: Path, in_process: Command) -> None:
+    words = ("--network", "nets:made", "--weights", "own", "--data", "npz:tiny.npz")
+    done = in_process("evaluate", *words, "--attack", "fgsm", "--eps", "0.1")
+    assert done.returncode == 0, done.stderr
+    assert "fgsm-ce" in done.stdout.replace("\n", "")
+
+
+def test_nothing_to_examine() -> None:
+    with pytest.raises(MultiwayError, match="name something to examine"):
+        load_subjects([])
+
+
+def test_a_saved_model_takes_the_network_it_was_made_of(tmp_path: Path) -> None:
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 3))
+    model = encode_model(network, Encoding.make("ro", 3, 12))
+    model.save_pretrained(tmp_path)
+    again = EncodedClassifier.from_pretrained(tmp_path, backbone=network)
+    images = torch.rand(5, 1, 8, 8)
+    assert torch.equal(again(images), model.eval()(images))
+    assert network[1].out_features == 3  # the given one is left as it is
