@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -29,7 +28,8 @@ from multiway.cli.attacking import (
     check_options,
     choose_threat,
 )
-from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_table, say
+from multiway.cli.console import LINE_EVERY, attack_progress, print_json, say
+from multiway.cli.evaluated import distances, result_name, settings, show
 from multiway.cli.options import (
     Best,
     DataDir,
@@ -53,7 +53,7 @@ from multiway.errors import MultiwayError
 if TYPE_CHECKING:
     from torch import nn
 
-    from multiway.attacks import Attack, DistanceSummary
+    from multiway.attacks import Attack
     from multiway.data import ImageSet
     from multiway.subjects import Subject
     from multiway.training import Team
@@ -173,8 +173,7 @@ def evaluate(
         else:
             row["clean"] = accuracy(subject.model, images, place).as_dict()
         if run is not None and team.first:
-            key = _key(images, attacks, seed)
-            file = run.write_result("-".join([*(names or ["clean"]), *_told(row), key]), row)
+            file = run.write_result(result_name(row, names, images, attacks), row)
             say(f"written: {file}")
         rows.append(row)
     if not team.first:
@@ -182,7 +181,7 @@ def evaluate(
     if json:
         print_json(rows)
     else:
-        _show(rows)
+        show(rows)
 
 
 def _check_runs(runs: list[Path]) -> None:
@@ -232,24 +231,6 @@ def _named_apart(networks: list[str]) -> list[str]:
     ]
 
 
-def _key(data: ImageSet, attacks: list[Attack], seed: int) -> str:
-    """Eight digits that are the same only for the same attacks, seed and images."""
-    from torch import nn
-
-    from multiway.attacks.identity import fingerprint
-
-    given = (data.images, data.labels)
-    return fingerprint(nn.Identity(), attacks=attacks, seed=seed, data=given)[:8]
-
-
-def _told(row: dict[str, Any]) -> list[str]:
-    """What tells one result of a run from another, in the name of its file."""
-    threat = row["attacked_with"][0]["threat"] if "attacked_with" in row else {}
-    objectives = {one["objective"] for one in row.get("attacked_with", []) if "objective" in one}
-    radius = [f"{threat['type'].lower()}{float(threat['eps']):.4g}"] if threat else []
-    return [*sorted(objectives), *radius, f"n{row['clean']['n']}", row["weights"]]
-
-
 def _attacked(
     model: nn.Module,
     data: ImageSet,
@@ -291,9 +272,9 @@ def _attacked(
         found = join_evaluations(team.gather((mine, found)))
     for kind, text in found.warnings.items():
         say(f"warning: {kind}: {text}")
-    row = {"attacked_with": [_settings(one) for one in attacks], **found.as_dict()}
+    row = {"attacked_with": [settings(one) for one in attacks], **found.as_dict()}
     if isinstance(attacks[0], Boundary) and attacks[0].threat.eps == math.inf:
-        row["distances"] = _distances(schott_protocol(found.l2, found.broken_by != STANDING))
+        row["distances"] = distances(schott_protocol(found.l2, found.broken_by != STANDING))
     return row
 
 
@@ -308,61 +289,3 @@ def _passes() -> Callable[[int], None]:
             say(f"boundary: {passes} passes through this batch")
 
     return show
-
-
-def _settings(attack: Attack) -> dict[str, Any]:
-    """All that an attack is, for JSON; a step that it chose by itself as the share it took."""
-    from multiway.attacks import PGD
-    from multiway.attacks.identity import describe
-    from multiway.attacks.pgd import default_share
-
-    told: dict[str, Any] = describe(attack)
-    if isinstance(attack, PGD) and attack.step_size is None:
-        told["step_size"] = f"eps/{1 / default_share(attack.steps):.4g}"
-    return told
-
-
-def _distances(summary: DistanceSummary) -> dict[str, Any]:
-    """Schott et al.'s figures for JSON, which has no infinity."""
-    median = {
-        key: value if math.isfinite(value) else None
-        for key, value in summary.median.as_dict().items()
-    }
-    return {
-        "median_l2": median,
-        "threshold": summary.threshold,
-        "accuracy": summary.accuracy.as_dict(),
-        "text": str(summary),
-    }
-
-
-def _show(rows: list[dict[str, Any]]) -> None:
-    from multiway.statistics import Interval
-
-    columns = ["network", "encoding", "seed", "weights", "data", "clean accuracy"]
-    title = "Accuracy on test images, 95 % intervals"
-    if "attacks" in rows[0]:
-        threats = {
-            (
-                row["attacked_with"][0]["threat"]["type"],
-                float(row["attacked_with"][0]["threat"]["eps"]),
-            )
-            for row in rows
-        }
-        radii = ", ".join(f"{kind} eps {eps:.4g}" for kind, eps in sorted(threats))
-        title += f"; {radii}, attacks seeded with "
-        title += f"{rows[0]['seed']}, worst case of each image over the attacks so far"
-        columns += [f"under {one['attack']}" for one in rows[0]["attacks"]]
-    table = []
-    for row in rows:
-        cells = [row["run"] or row["name"], row["encoding"] or "-"]
-        cells += [str(row["trained_with_seed"]) if row["run"] else "-", row["weights"], row["data"]]
-        cells.append(str(Interval(**row["clean"])))
-        cells += [str(Interval(**one["accuracy"])) for one in row.get("attacks", [])]
-        table.append(cells)
-    print_table(title, columns, table)
-    for row in rows:
-        if "distances" in row:
-            sys.stdout.write(
-                f"{row['run'] or row['name']}, boundary attack: {row['distances']['text']}\n"
-            )
