@@ -106,3 +106,23 @@ def test_missing_recipes() -> None:
 
 def test_schedule_defaults() -> None:
     assert Schedule().factor_at(3, 10) == 1.0
+
+
+def test_help_and_documentation_name_every_network_encoding_and_recipe() -> None:
+    """Nothing has to be learnt from an error message."""
+    from pathlib import Path
+
+    from multiway.backbones import BACKBONES
+    from multiway.cli.app import app
+    from multiway.encoding import ENCODINGS
+
+    docs = Path(__file__).parents[2] / "docs"
+    pages = (docs / "training.md").read_text() + (docs / "adversarial.md").read_text()
+    for name in (*BACKBONES, *ENCODINGS, *recipe_names()):
+        assert f"`{name}`" in pages, name
+    from typer.main import get_command
+
+    parameters = get_command(app).commands["train"].params  # type: ignore[attr-defined]
+    helps = {option: one.help for one in parameters for option in one.opts}
+    assert all(name in helps["--backbone"] for name in BACKBONES)
+    assert all(name in helps["--encoding"] for name in ENCODINGS)

@@ -34,10 +34,19 @@ def train(
         str, typer.Option("--data", help="mnist5k, mnist, cifar10, ..., folder:DIR or npz:FILE.")
     ] = "mnist5k",
     backbone: Annotated[
-        str, typer.Option("--backbone", help="A network's name, or package.module:function.")
+        str,
+        typer.Option(
+            "--backbone",
+            help="a, b, c, d, madry, wong, resnet-8, resnet-20, preact-18, wrn-16-4, wrn-28-4, "
+            "wrn-34-10, or package.module:function.",
+        ),
     ] = "a",
     encoding: Annotated[
-        str, typer.Option("--encoding", help="1ofk, ro, ro-softmax, 1ofk-mse, padded, ...")
+        str,
+        typer.Option(
+            "--encoding",
+            help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex or gaussian.",
+        ),
     ] = "ro",
     recipe: Annotated[
         str | None,
