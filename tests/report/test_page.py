@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from browsing import needs_chromium, open_page
 from matplotlib.figure import Figure
 
+from browsing import needs_chromium, open_page
 from multiway.report.page import Html, Picture, Section, Table, Text, write_page
 
 
