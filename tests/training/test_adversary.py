@@ -215,10 +215,22 @@ def test_an_interrupted_training_ends_in_the_same_weights(tiny: ImageSet, tmp_pa
 
 
 def test_a_collapse_is_a_gap_beyond_chance() -> None:
-    assert Watch(proportion(450, 500), proportion(20, 500)).collapsed
-    assert not Watch(proportion(450, 500), proportion(400, 500)).collapsed
+    assert Watch(proportion(450, 500), proportion(20, 500), EPS).collapsed
+    assert not Watch(proportion(450, 500), proportion(400, 500), EPS).collapsed
     # At chance level, as in the first epoch, nothing can be told.
-    assert not Watch(proportion(60, 500), proportion(40, 500)).collapsed
+    assert not Watch(proportion(60, 500), proportion(40, 500), EPS).collapsed
+
+
+def test_during_warm_up_a_training_is_watched_at_the_eps_of_the_moment(
+    tiny: ImageSet, tmp_path: Path
+) -> None:
+    plan = recipe(epochs=4, adversary={"eps": EPS, "steps": 2, "warmup": 0.5})
+    job = prepare(tiny, "wong", "ro", plan, code_length=12)
+    train(job, open_run(tmp_path / "run", job.config, resume=False))
+    lines = [json.loads(text) for text in (tmp_path / "run/metrics.jsonl").open()]
+    # 10 steps an epoch, 20 of warm-up: the last step of the first epoch is number 9 from 0.
+    expected = [EPS * 9 / 20, EPS * 19 / 20, EPS, EPS]
+    assert [line["watch"]["eps"] for line in lines] == pytest.approx(expected)
 
 
 def test_single_steps_collapse_and_the_last_good_weights_are_kept(tmp_path: Path) -> None:
@@ -308,5 +320,7 @@ def test_an_adversary_may_be_put_on_any_recipe_and_taken_off() -> None:
     assert plain.with_adversary(None) == plain
     with pytest.raises(MultiwayError, match="--steps is the adversary's, and there is none"):
         plain.with_adversary(None, steps=3)
+    with pytest.raises(MultiwayError, match="--lambda is the adversary's, and there is none"):
+        plain.with_adversary("none", clean_weight=1.0)
     with pytest.raises(MultiwayError, match="did you mean 'pgd'"):
         plain.with_adversary("pdg", eps=0.3)

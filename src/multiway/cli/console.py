@@ -152,7 +152,8 @@ class TrainingProgress:
             text += f" clean, {metrics['validation_robust']['value']:.2%} robust"
         if "watch" in metrics:
             watch = metrics["watch"]
-            text += f"  {watch['attack']} {watch['pgd']['value']:.1%} (n={watch['pgd']['n']})"
+            text += f"  {watch['attack']} {watch['pgd']['value']:.1%} at {watch['eps']:.3g}"
+            text += f" (n={watch['pgd']['n']})"
             if watch["collapsed"]:
                 text += (
                     f"  COLLAPSE: {watch['adversary']['value']:.1%} against its own adversary; it "

@@ -110,7 +110,7 @@ def _transfer(found: DemoFindings) -> Section:
             "95 % intervals."
         )
     ]
-    for name in _first_of_each(found.encodings, "ro"):
+    for name in _with_encoding(found.encodings, "ro"):
         there = own.cell(name, name).accuracy
         worst = min((m.cell(name, name).accuracy for m in found.matrices), key=lambda i: i.value)
         if worst.high < there.low:
@@ -241,5 +241,5 @@ def _corruption(found: DemoFindings) -> Section:
     )
 
 
-def _first_of_each(encodings: Mapping[str, str], encoding: str) -> list[str]:
+def _with_encoding(encodings: Mapping[str, str], encoding: str) -> list[str]:
     return [name for name, one in encodings.items() if one == encoding]

@@ -250,7 +250,8 @@ class _Training:
                 # The best weights are those that are most robust.
                 images = to_float(self.validation.images, self.device)
                 labels = self.validation.labels.to(self.device)
-                measured = robust_accuracy(self.model, images, labels, self.adversary, self.seed)
+                eps = self.adversary.eps
+                measured = robust_accuracy(self.model, images, labels, eps, self.seed)
                 metrics["validation_robust"] = measured.as_dict()
             best = self.progress.best_accuracy
             if best is None or measured.value > best:
@@ -261,7 +262,11 @@ class _Training:
 
     def _watch(self, inner: InnerAttack, metrics: dict[str, Any]) -> None:
         """Look out for catastrophic overfitting; end the training there if that was asked for."""
-        watch = Watch.look(self.model, inner, *self.watched, self.seed)
+        # That of the epoch's last step.
+        share = inner.adversary.share_at(self.progress.step - 1, self.total)
+        if share == 0:
+            return
+        watch = Watch.look(self.model, inner, *self.watched, self.seed, share)
         metrics["watch"] = watch.as_dict()
         if not inner.adversary.stop_on_collapse:
             return

@@ -139,11 +139,11 @@ class Recipe(BaseModel):
             choose("adversary", kind, ("none", "pgd", "fgsm", "n-fgsm"))
         if kind == "none" or (kind is None and self.adversary is None):
             if changes:
+                option = next(iter(changes)).replace("clean_weight", "lambda").replace("_", "-")
                 raise MultiwayError(
-                    f"--{next(iter(changes)).replace('_', '-')} is the adversary's, and there is "
-                    "none; say which: --adversary pgd"
+                    f"--{option} is the adversary's, and there is none; say which: --adversary pgd"
                 )
-            return self.override(adversary=None) if self.adversary is None else self._without()
+            return self if self.adversary is None else self._without()
         before = {} if self.adversary is None else self.adversary.model_dump(exclude_unset=True)
         if kind is not None and before.get("kind", kind) != kind:
             # The steps of one kind are not those of another.

@@ -15,7 +15,7 @@ from multiway.data import ImageSet, to_float
 from multiway.randomness import generator
 from multiway.statistics import Interval, proportion
 from multiway.threat import Linf
-from multiway.training.adversary import Adversary, InnerAttack
+from multiway.training.adversary import InnerAttack
 
 __all__ = ["Watch", "robust_accuracy", "watched_images"]
 
@@ -34,11 +34,12 @@ class Watch:
     Attributes:
         adversary: accuracy on the images that the training's own adversary makes.
         pgd: accuracy under PGD on the margin, at the same eps.
-        collapsed: whether the second is less than half of the first, beyond chance.
+        eps: that of the moment; during warm-up a part of the adversary's.
     """
 
     adversary: Interval
     pgd: Interval
+    eps: float
 
     @property
     def collapsed(self) -> bool:
@@ -51,23 +52,34 @@ class Watch:
 
     @classmethod
     def look(
-        cls, model: nn.Module, inner: InnerAttack, images: Tensor, labels: Tensor, seed: int
+        cls,
+        model: nn.Module,
+        inner: InnerAttack,
+        images: Tensor,
+        labels: Tensor,
+        seed: int,
+        share: float = 1.0,
     ) -> Watch:
-        """Measure `model` on float `images` in [0, 1]."""
+        """Measure `model` on float `images` in [0, 1], at `share` of the adversary's eps.
+
+        What a network has not been shown yet it cannot have overfitted to, so during warm-up the
+        full eps would raise a false alarm.
+        """
         start = None
         if inner.adversary.noise:
             draw = generator(seed, "watch")
             start = (2 * torch.rand(images.shape, generator=draw) - 1).to(images.device)
-        predictions, _ = predict(model, inner(images, labels, start), len(images))
+        predictions, _ = predict(model, inner(images, labels, start, share), len(images))
         own = proportion(int(torch.eq(predictions, labels).sum()), len(labels))
-        return cls(own, robust_accuracy(model, images, labels, inner.adversary, seed))
+        eps = share * inner.adversary.eps
+        return cls(own, robust_accuracy(model, images, labels, eps, seed), eps)
 
 
 def robust_accuracy(
-    model: nn.Module, images: Tensor, labels: Tensor, adversary: Adversary, seed: int
+    model: nn.Module, images: Tensor, labels: Tensor, eps: float, seed: int
 ) -> Interval:
-    """Accuracy under PGD on the margin, STEPS steps of eps/4, at the adversary's eps."""
-    attack = PGD(Linf(adversary.eps), steps=STEPS, step_size=adversary.eps / 4, objective="margin")
+    """Accuracy under PGD on the margin, STEPS steps of eps/4, at L-inf `eps`."""
+    attack = PGD(Linf(eps), steps=STEPS, step_size=eps / 4, objective="margin")
     standing = 0
     with warnings.catch_warnings():
         # In a training's first epochs gradients may well vanish; that is no news.
