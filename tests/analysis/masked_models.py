@@ -13,30 +13,6 @@ from multiway.data import load, to_float
 EPS = 0.1
 
 
-class Saturated(nn.Module):
-    """Logits so large that the softmax is 0 or 1 to the last bit: cross-entropy has no slope."""
-
-    def __init__(self, model: nn.Module, factor: float = 1e6) -> None:
-        super().__init__()
-        self.model, self.factor = model, factor
-
-    def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = self.factor * self.model(images)
-        return scores
-
-
-class Quantised(nn.Module):
-    """Reads its images in a few levels of grey: flat almost everywhere."""
-
-    def __init__(self, model: nn.Module, levels: int = 12) -> None:
-        super().__init__()
-        self.model, self.levels = model, levels
-
-    def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = self.model((images * self.levels).round() / self.levels)
-        return scores
-
-
 class Stochastic(nn.Module):
     """Shifts its images at random and adds noise to them, in eval mode too."""
 

@@ -11,17 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from masked_models import (
-    EPS,
-    Quantised,
-    Saturated,
-    Shattered,
-    Stochastic,
-    digits,
-    trained_network,
-)
+from masked_models import EPS, Shattered, Stochastic, digits, trained_network
 from torch import Tensor, nn
 
+from masks import Quantised, Saturated
 from multiway import EncodedClassifier, Encoding
 from multiway.analysis import BUDGETS, Diagnosis, diagnose
 from multiway.errors import MultiwayError

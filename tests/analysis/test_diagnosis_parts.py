@@ -6,9 +6,10 @@ import math
 
 import pytest
 import torch
-from masked_models import Quantised, digits, trained_network
+from masked_models import digits, trained_network
 from torch import Tensor, nn
 
+from masks import Quantised
 from multiway.analysis.diagnosis.checklist import LEVEL, beats, exceeds, falls_short
 from multiway.analysis.diagnosis.readout import Features, fit_readout, readout_item
 from multiway.analysis.diagnosis.repeat import repeat_item

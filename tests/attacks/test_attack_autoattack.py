@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from attack_models import SHAPES, Affine, Perceptron, Quantised, Saturated, ball, near_the_plane
+from attack_models import SHAPES, Affine, Perceptron, ball, near_the_plane
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+from masks import Quantised, Saturated
 from multiway.attacks import PGD, Attack, AttackWarning
 from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.autoattack import AutoAttack

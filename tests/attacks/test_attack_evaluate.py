@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from attack_models import Perceptron, Quantised
+from attack_models import Perceptron
 from torch import Tensor, nn
 
+from masks import Quantised
 from multiway.attacks import (
     ATTACKS,
     FGSM,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from attack_models import Affine, Perceptron, Quantised, Saturated, Shattered
+from attack_models import Affine, Perceptron, Shattered
 from torch import Tensor, nn
 
+from masks import Quantised, Saturated
 from multiway import EncodedClassifier, Encoding
 from multiway.attacks import FGSM, PGD, Attack, AttackWarning, AutoAttack, NAttack, Noise
 from multiway.threat import Linf, make_streams

@@ -223,14 +223,17 @@ def _curves(found: DemoFindings) -> Section:
 
 def _corruption(found: DemoFindings) -> Section:
     table = found.corruption
-    told = "; ".join(f"{row.model} {next(iter(row.averages.values()))}" for row in table.rows)
+    told = ". ".join(
+        f"Mean of {group}: " + "; ".join(f"{row.model} {row.averages[group]}" for row in table.rows)
+        for group in table.rows[0].averages
+    )
     return Section(
         "Noise, blur, weather",
         [
             Text(
                 "Corruptions that nobody crafted, CIFAR-10-C-style, made here at severities "
-                f"{', '.join(map(str, table.severities))}. Accuracy on the average over kinds: "
-                f"{told}; in brackets 95 % intervals over images."
+                f"{', '.join(map(str, table.severities))}. {told}; in brackets 95 % intervals over "
+                "images."
             ),
             Picture(
                 draw_corruption(table, found.training),
