@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,10 +28,12 @@ __all__ = [
     "Out",
     "Runs",
     "Seed",
+    "StoreDir",
     "TrustedBackbone",
     "Weights",
     "Workers",
     "choose_device",
+    "default_store",
     "each_subject",
     "parse_number",
 ]
@@ -68,6 +71,16 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise MultiwayError("--device cuda: torch finds no CUDA GPU here; take --device cpu")
     return device
+
+
+def default_store(given: Path | None = None) -> Path:
+    """The store: the one that was given, else $MULTIWAY_STORE, else `multiway-store` right here.
+
+    Example:
+        >>> default_store(Path("mine")).name
+        'mine'
+    """
+    return given or Path(os.environ.get("MULTIWAY_STORE") or "multiway-store")
 
 
 def each_subject(
@@ -132,6 +145,14 @@ Weights = Annotated[
     list[Path] | None,
     typer.Option(
         "--weights", help="A safetensors file for each --network, or own if it loads its own."
+    ),
+]
+StoreDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        help="Where studies keep what they measured. [default: $MULTIWAY_STORE, or "
+        "multiway-store in this folder]",
     ),
 ]
 Workers = Annotated[
