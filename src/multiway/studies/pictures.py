@@ -1,0 +1,120 @@
+"""What a study shows as pictures: arrays in a safetensors file, written here and read here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from torch import Tensor
+
+from multiway.analysis import Landscape
+from multiway.errors import MultiwayError
+from multiway.weights import read_tensors, write_tensors
+
+__all__ = ["SaliencyPictures", "read_pictures", "write_landscapes", "write_saliency"]
+
+GRADIENT = "gradient"
+FACTS = "landscapes"
+GRIDS = ("axis", "values", "margins")
+
+
+@dataclass(frozen=True, eq=False)
+class SaliencyPictures:
+    """Images, and the gradients of several models at them.
+
+    Attributes:
+        images: [N, C, H, W] in [0, 1].
+        labels: the true classes, int64 [N].
+        samples: the numbers of the images in their set, int64 [N].
+        gradients: by objective, then by model, [N, C, H, W].
+    """
+
+    images: Tensor
+    labels: Tensor
+    samples: Tensor
+    gradients: Mapping[str, Mapping[str, Tensor]]
+
+
+def write_saliency(
+    path: Path,
+    images: Tensor,
+    labels: Tensor,
+    gradients: Mapping[str, Mapping[str, Tensor]],
+    samples: Sequence[int] | None = None,
+) -> Path:
+    """Write what `draw_saliency` shows; see `read_pictures`.
+
+    Args:
+        gradients: by objective, what `multiway.analysis.saliency` gave.
+        samples: the numbers of the images in their set; 0, 1, 2, ... when not given.
+    """
+    numbers = torch.tensor(list(range(len(images)) if samples is None else samples))
+    tensors = {"images": images, "labels": labels, "samples": numbers}
+    for objective, models in gradients.items():
+        tensors |= {f"{GRADIENT}/{objective}/{name}": each for name, each in models.items()}
+    # Copies: of tensors that share their memory, only one would be written.
+    write_tensors({name: each.detach().cpu().clone() for name, each in tensors.items()}, path)
+    return path
+
+
+def write_landscapes(path: Path, landscapes: Sequence[Landscape]) -> Path:
+    """Write what `draw_landscape` shows; see `read_pictures`."""
+    tensors: dict[str, Tensor] = {}
+    facts = []
+    for number, each in enumerate(landscapes):
+        tensors |= {f"{number}/{name}": getattr(each, name).clone() for name in GRIDS}
+        told = each.as_dict()
+        facts.append({k: v for k, v in told.items() if k not in (*GRIDS, "at_image")})
+    write_tensors(tensors, path, {FACTS: json.dumps(facts)})
+    return path
+
+
+def read_pictures(path: Path) -> SaliencyPictures | tuple[Landscape, ...]:
+    """The arrays in a file of pictures, whichever of the two kinds it holds.
+
+    - Saliency: `images` [N, C, H, W], `labels` [N], `samples` [N], and for each model
+      `gradient/OBJECTIVE/MODEL` [N, C, H, W].
+    - Landscapes: for the i-th of them `i/axis` [P], `i/values` and `i/margins` [P, P]; in the
+      file's metadata under `landscapes`, as JSON, a list of their other fields (`Landscape`).
+
+    Raises:
+        MultiwayError: the file is missing, cut short, or holds something else.
+    """
+    tensors = read_tensors(path)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+        if FACTS in metadata:
+            return _landscapes(tensors, json.loads(metadata[FACTS]))
+        return _saliency(tensors)
+    except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise MultiwayError(
+            f"{path} holds neither saliency nor landscapes ({error}); make it again with multiway "
+            "reproduce"
+        ) from error
+
+
+def _landscapes(tensors: Mapping[str, Tensor], facts: Any) -> tuple[Landscape, ...]:
+    return tuple(
+        Landscape(**each, **{name: tensors[f"{number}/{name}"] for name in GRIDS})
+        for number, each in enumerate(facts)
+    )
+
+
+def _saliency(tensors: dict[str, Tensor]) -> SaliencyPictures:
+    images, labels, samples = (tensors[name] for name in ("images", "labels", "samples"))
+    gradients: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        if name.startswith(f"{GRADIENT}/"):
+            _, objective, model = name.split("/", 2)
+            if tensor.shape != images.shape:
+                raise ValueError(f"{name} is {list(tensor.shape)}, the images {list(images.shape)}")
+            gradients.setdefault(objective, {})[model] = tensor
+    if not gradients or not len(images) == len(labels) == len(samples):
+        raise ValueError("no gradients, or not as many labels as images")
+    return SaliencyPictures(images, labels, samples, gradients)
