@@ -86,7 +86,7 @@ def _paper() -> _Paper:
 
 
 def studies() -> tuple[str, ...]:
-    """All studies: those that repeat a table of the paper, and those that it lacks."""
+    """All names: of tables (`undefended` is one that no study repeats) and of added studies."""
     paper = _paper()
     return tuple(dict.fromkeys([*paper.tables, *paper.added]))
 
