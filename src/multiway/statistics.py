@@ -9,7 +9,7 @@ from typing import Any
 
 from multiway.errors import MultiwayError
 
-__all__ = ["Interval", "clustered", "mean", "proportion"]
+__all__ = ["Interval", "across_seeds", "clustered", "mean", "proportion"]
 
 # The 97.5 % point of the normal distribution.
 Z = 1.959963984540054
@@ -96,6 +96,39 @@ def clustered(shares: Sequence[float], members: int) -> Interval:
     if variance > 0:
         size = min(n * members, max(n, n * p * (1 - p) / variance))
     return Interval(*_wilson(p, size), n)
+
+
+def across_seeds(values: Sequence[Sequence[float]], *, members: int = 1, shares: bool) -> Interval:
+    """The mean of [S, N] `values`, S trained models on the same N images, with a 95 % interval.
+
+    Two things are drawn at random: the images, which all models share, and the models. The
+    half-width is sqrt(images^2 + models^2): that over images of each image's mean over the models
+    (`clustered` for shares, Student's otherwise), and Student's over the S means of the models.
+    One model says nothing of others, so with S = 1 the interval is over images alone.
+
+    Args:
+        members: trials behind each value, see `clustered`.
+        shares: whether the values are shares from 0 to 1.
+
+    Example:
+        >>> across_seeds([[1.0, 0.0, 1.0, 1.0]], shares=True) == proportion(3, 4)
+        True
+    """
+    seeds = len(values)
+    n = len(values[0]) if seeds else 0
+    if n < 1 or any(len(row) != n for row in values):
+        raise MultiwayError("a mean over seeds needs the same images, at least one, for every seed")
+    each = [math.fsum(column) / seeds for column in zip(*values, strict=True)]
+    images = clustered(each, members * seeds) if shares else mean(each)
+    if seeds == 1:
+        return images
+    models = mean([math.fsum(row) / n for row in values])
+    beyond = models.high - models.value
+    low = images.value - math.hypot(images.value - images.low, beyond)
+    high = images.value + math.hypot(images.high - images.value, beyond)
+    if shares:
+        low, high = max(0.0, low), min(1.0, high)
+    return Interval(images.value, low, high, n)
 
 
 def _wilson(p: float, n: float) -> tuple[float, float, float]:

@@ -19,7 +19,7 @@ from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
 
-__all__ = ["Transfer", "transfer"]
+__all__ = ["Transfer", "craft", "transfer"]
 
 
 @dataclass(frozen=True)
@@ -75,32 +75,12 @@ def transfer(
     """
     if not targets:
         raise MultiwayError("there is no model to transfer to; name at least one")
-    check_count("batch_size", batch_size)
-    for model in (source, *targets.values()):
+    for model in targets.values():
         check_model(model)
-    to_the_end = replace(attack, early_stop=False)
-    store = None
-    if directory is not None:
-        scores = score(source, images, batch_size)
-        check_scores(scores)
-        data = (images, labels, scores.argmax(dim=1))
-        key = fingerprint(
-            source, data=data, attack=to_the_end, seed=seed, size=batch_size, version=__version__
-        )
-        store = BatchStore.of(directory / f"transfer-{attack_name(attack)}-{key}", scores)
-    parts = []
-    for place, chosen in enumerate(torch.split(torch.arange(len(images)), batch_size)):
-        batch = None if store is None else store.read(place)
-        if batch is None:
-            part = replace(to_the_end, threat=attack.threat.take(chosen))
-            batch = Batch.compute(part, source, images[chosen], labels[chosen], seed)
-            if store is not None:
-                store.write(place, batch)
-        parts.append(batch)
-        if progress is not None:
-            progress(len(chosen))
-    show_warnings(parts)
-    crafted = AttackResult.join([part.result for part in parts])
+    crafted, _ = craft(
+        replace(attack, early_stop=False), source, images, labels,
+        batch_size=batch_size, seed=seed, directory=directory, progress=progress,
+    )  # fmt: skip
     adversarial = crafted.adversarial
     predictions, accuracy, clean = {}, {}, {}
     for name, model in targets.items():
@@ -118,6 +98,48 @@ def transfer(
         accuracy[name] = _accuracy(predictions[name], labels)
         clean[name] = _accuracy(before, labels)
     return Transfer(crafted, predictions, accuracy, clean)
+
+
+def craft(
+    attack: Attack,
+    source: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    *,
+    batch_size: int = 250,
+    seed: int = 0,
+    directory: Path | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[AttackResult, dict[str, str]]:
+    """What `attack` makes of all images on `source`, batch by batch, and its warnings by kind.
+
+    Arguments are as in `transfer`; whether broken images are left alone is the attack's own
+    `early_stop`.
+    """
+    check_count("batch_size", batch_size)
+    check_model(source)
+    store = None
+    if directory is not None:
+        scores = score(source, images, batch_size)
+        check_scores(scores)
+        data = (images, labels, scores.argmax(dim=1))
+        key = fingerprint(
+            source, data=data, attack=attack, seed=seed, size=batch_size, version=__version__
+        )
+        store = BatchStore.of(directory / f"transfer-{attack_name(attack)}-{key}", scores)
+    parts = []
+    for place, chosen in enumerate(torch.split(torch.arange(len(images)), batch_size)):
+        batch = None if store is None else store.read(place)
+        if batch is None:
+            part = replace(attack, threat=attack.threat.take(chosen))
+            batch = Batch.compute(part, source, images[chosen], labels[chosen], seed)
+            if store is not None:
+                store.write(place, batch)
+        parts.append(batch)
+        if progress is not None:
+            progress(len(chosen))
+    told = show_warnings(parts)
+    return AttackResult.join([part.result for part in parts]), told
 
 
 def _accuracy(predictions: Tensor, labels: Tensor) -> Interval:

@@ -16,6 +16,7 @@ from multiway.cli import (
     diagnose,
     evaluate,
     landscape,
+    reproduce,
     saliency,
     train,
     transfer,
@@ -75,6 +76,9 @@ app.command(
 app.command(
     "curves", epilog="Example: multiway curves runs/a-1ofk runs/a-ro --against eps --limit 200"
 )(curves.curves)
+app.command(
+    "reproduce", epilog="Example: multiway reproduce transfer --scale smoke --store multiway-store"
+)(reproduce.reproduce)
 app.command(
     "diagnose", epilog="Example: multiway diagnose runs/a-ro --eps 0.2 --substitute runs/a-1ofk"
 )(diagnose.diagnose)

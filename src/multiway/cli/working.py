@@ -1,0 +1,142 @@
+"""The live table of a run of studies: what runs, what is done, what is left, how long."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from multiway.cli.console import say
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from multiway.engine import Finished
+    from multiway.store import Piece
+
+__all__ = ["Working"]
+
+# Seconds between two lines of progress where there is no terminal.
+LINE_EVERY = 10
+
+
+class Working:
+    """An `Observer` for people; a table on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, capacity: int) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._capacity = capacity
+        self._running: dict[str, tuple[Piece, float, float]] = {}
+        self._left: dict[str, float] = {}
+        self._done = self._there = self._failed = 0
+        # Seconds that were guessed and that were taken, of what is finished.
+        self._guessed = self._taken = 0.0
+        self._started = self._told = time.monotonic()
+        self._live: Live | None = None
+        if sys.stderr.isatty():
+            self._live = Live(
+                console=Console(stderr=True), get_renderable=self._table, refresh_per_second=2,
+                transient=True,
+            )  # fmt: skip
+
+    def __enter__(self) -> Working:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+        say(self._line())
+
+    def planned(self, done: list[Piece], left: list[Piece]) -> None:
+        """See `Observer`."""
+        self._there = len(done)
+        self._left = {piece.key: piece.seconds() for piece in left}
+        self._line_now(f"{len(done)} pieces are in the store, {len(left)} are to be made")
+
+    def started(self, piece: Piece) -> None:
+        """See `Observer`."""
+        self._running[piece.key] = (piece, time.monotonic(), 0.0)
+
+    def advanced(self, key: str, share: float) -> None:
+        """See `Observer`."""
+        if key in self._running:
+            piece, since, _ = self._running[key]
+            self._running[key] = (piece, since, share)
+        self._tell()
+
+    def finished(self, piece: Piece, outcome: Finished) -> None:
+        """See `Observer`."""
+        self._running.pop(piece.key, None)
+        self._guessed += self._left.pop(piece.key, 0.0)
+        self._taken += outcome.seconds
+        if outcome.error is None:
+            self._done += 1
+        else:
+            self._failed += 1
+            self.note(f"failed: {piece.title()}: {outcome.error}")
+        self._tell()
+
+    def note(self, text: str) -> None:
+        """See `Observer`."""
+        if self._live is not None:
+            self._live.console.print(text, highlight=False)
+        else:
+            say(text)
+
+    def left(self) -> float:
+        """Seconds that are left, by what has been finished so far against the guesses for it."""
+        rate = self._taken / self._guessed if self._guessed > 5 else 1.0
+        rest = sum(self._left.values()) * rate
+        rest -= sum(
+            share * self._left.get(key, 0.0) * rate for key, (_, _, share) in self._running.items()
+        )
+        return max(0.0, rest) / self._capacity
+
+    def _line(self) -> str:
+        gone = time.monotonic() - self._started
+        failed = f", {self._failed} failed" if self._failed else ""
+        left = f", {len(self._left)} left, about {_span(self.left())}" if self._left else ""
+        return f"{self._done} made, {self._there} there before{failed}{left}; {_span(gone)} so far"
+
+    def _tell(self) -> None:
+        if self._live is None and time.monotonic() - self._told > LINE_EVERY:
+            names = "; ".join(
+                f"{piece.title()} ({share:.0%})" for piece, _, share in self._running.values()
+            )
+            self._line_now(f"{self._line()}. Running: {names}")
+
+    def _line_now(self, text: str) -> None:
+        self._told = time.monotonic()
+        self.note(text)
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(title=self._line(), title_justify="left")
+        for name in ("running", "done", "for"):
+            table.add_column(name, justify="left" if name == "running" else "right")
+        for piece, since, share in list(self._running.values()):
+            table.add_row(piece.title(), f"{share:.0%}", _span(time.monotonic() - since))
+        return table
+
+
+def _span(seconds: float) -> str:
+    """Seconds as people say them.
+
+    Example:
+        >>> _span(42), _span(600), _span(9000)
+        ('42 s', '10 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,119 @@
+"""What study modules share: cells for accuracy and correlation, over seeds and objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from multiway.attacks import Attack
+from multiway.attacks.identity import attack_name
+from multiway.studies.images import Images
+from multiway.studies.measures import Accuracy, Correlated
+from multiway.studies.pieces import Crafted, Decided, Model, Signs
+from multiway.studies.scales import OBJECTIVES, Scale
+from multiway.studies.study import Cell
+from multiway.threat import L2
+
+__all__ = ["attack_words", "clean_cell", "correlation_cells", "shown_cells"]
+
+ModelOf = Callable[[int], Model]
+"""The model of a seed."""
+
+
+def attack_words(attack: Attack) -> str:
+    """An attack in words: name, steps, restarts and threat model.
+
+    Example:
+        >>> from multiway.attacks import PGD
+        >>> from multiway.threat import Linf
+        >>> attack_words(PGD(Linf(8 / 255), steps=100, restarts=2))
+        'PGD, 100 steps, 2 restarts, Linf 8/255'
+    """
+    name = type(attack).__name__
+    parts = [name.upper() if len(name) <= 4 else name]
+    steps, restarts = getattr(attack, "steps", None), getattr(attack, "restarts", 1)
+    parts += [f"{steps} steps"] if steps else []
+    parts += [f"{restarts} restarts"] if restarts > 1 else []
+    if getattr(attack, "kappa", None) is not None:
+        parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]
+    norm = "L2" if isinstance(attack.threat, L2) else "Linf"
+    eps = attack.threat.eps
+    if isinstance(eps, float | int):
+        whole = round(255 * eps, 6) if eps < 1 else 0.5
+        shown = f"{whole:.0f}/255" if whole == int(whole) and eps < 0.15 else f"{eps:g}"
+        parts.append(f"{norm} {'without a bound' if eps == float('inf') else shown}")
+    return ", ".join(parts)
+
+
+def clean_cell(
+    scale: Scale, row: str, model: ModelOf, images: Images, *, column: str = "clean"
+) -> Cell:
+    """Accuracy without an attack."""
+    decided = tuple((Decided(model(seed), images),) for seed in scale.seeds)
+    return Cell(row, column, Accuracy(decided))
+
+
+def shown_cells(
+    scale: Scale,
+    row: str,
+    column: str,
+    target: ModelOf,
+    sources: Iterable[ModelOf],
+    attack: Callable[[str], Attack],
+    images: Images,
+    *,
+    white_box: bool = False,
+    objectives: Iterable[str] = OBJECTIVES,
+) -> list[Cell]:
+    """Accuracy of `target` on images crafted on `sources` (averaged), a cell for each objective.
+
+    Args:
+        target: by seed.
+        sources: by the seed of the target; the target itself for a white-box attack.
+        attack: by objective.
+    """
+    makers = list(sources)
+    cells = []
+    for objective in objectives:
+        chosen = attack(objective)
+        decided = tuple(
+            tuple(Decided(target(seed), Crafted(make(seed), chosen, images)) for make in makers)
+            for seed in scale.seeds
+        )
+        told = objective if hasattr(chosen, "objective") else attack_name(chosen)
+        cells.append(
+            Cell(
+                row, column, Accuracy(decided),
+                objective=told, attack=attack_words(chosen), white_box=white_box,
+            )
+        )  # fmt: skip
+    return cells
+
+
+def correlation_cells(
+    scale: Scale,
+    row: str,
+    column: str,
+    one: ModelOf,
+    other: ModelOf,
+    images: Images,
+    *,
+    layer: str = "input",
+    objectives: Iterable[str] = OBJECTIVES,
+) -> list[Cell]:
+    """Correlation of the signs of two models' gradients, a cell for each objective."""
+    return [
+        Cell(
+            row,
+            column,
+            Correlated(
+                tuple(
+                    (Signs(one(seed), images, objective), Signs(other(seed), images, objective))
+                    for seed in scale.seeds
+                ),
+                layer,
+            ),
+            metric="correlation",
+            objective=objective,
+        )
+        for objective in objectives
+    ]

@@ -1,0 +1,119 @@
+"""From pieces to figures: how a cell's values are read, and their interval."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from multiway.analysis import sign_correlation
+from multiway.statistics import Interval, across_seeds
+from multiway.store import Piece, Store
+from multiway.studies.pieces import Corrupted, Decided, Signs
+
+__all__ = ["Accuracy", "Correlated", "CorruptedAccuracy", "Measure", "interval_of"]
+
+
+class Measure(ABC):
+    """What a cell shows: a value for each trained model and image."""
+
+    shares = True
+
+    @abstractmethod
+    def pieces(self) -> tuple[Piece, ...]:
+        """What it is read from."""
+
+    @abstractmethod
+    def values(self, store: Store) -> Tensor:
+        """float64 [S, N], one row for each seed; NaN where an image has no value."""
+
+    @property
+    def members(self) -> int:
+        """Trials that were averaged into each value."""
+        return 1
+
+    def interval(self, store: Store) -> Interval:
+        """The mean with its 95 % interval, over images and seeds."""
+        return interval_of(self.values(store), shares=self.shares, members=self.members)
+
+
+def interval_of(values: Tensor, *, shares: bool, members: int = 1) -> Interval:
+    """See `across_seeds`; images without a value for some seed are left out."""
+    known = values[:, ~values.isnan().any(dim=0)]
+    return across_seeds(known.tolist(), members=members, shares=shares)
+
+
+@dataclass(frozen=True)
+class Accuracy(Measure):
+    """The share of images that are classified rightly.
+
+    Attributes:
+        decided: for each seed, the decisions that count; several are averaged image by image.
+        worst: an image counts only if all of its decisions are right: the worst case per example.
+    """
+
+    decided: tuple[tuple[Decided, ...], ...]
+    worst: bool = False
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """All decisions."""
+        return tuple(one for some in self.decided for one in some)
+
+    @property
+    def members(self) -> int:
+        """Decisions on one image by one model."""
+        return 1 if self.worst else len(self.decided[0])
+
+    def values(self, store: Store) -> Tensor:
+        """Shares of the decisions on an image that are right, or whether all are."""
+        rows = []
+        for some in self.decided:
+            right = torch.stack([one.right(store) for one in some]).double()
+            rows.append(right.amin(dim=0) if self.worst else right.mean(dim=0))
+        return torch.stack(rows)
+
+
+@dataclass(frozen=True)
+class Correlated(Measure):
+    """Pearson's coefficient of the signs of two models' gradients at one layer."""
+
+    pairs: tuple[tuple[Signs, Signs], ...]
+    layer: str = "input"
+
+    shares = False
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """All gradients."""
+        return tuple(one for pair in self.pairs for one in pair)
+
+    def values(self, store: Store) -> Tensor:
+        """See `sign_correlation`."""
+        return torch.stack(
+            [
+                sign_correlation(one.load(store)[self.layer], other.load(store)[self.layer])
+                for one, other in self.pairs
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class CorruptedAccuracy(Measure):
+    """The share of right decisions over `kinds` of corruption and all severities measured."""
+
+    corrupted: tuple[Corrupted, ...]
+    kinds: tuple[str, ...]
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """One for each seed."""
+        return self.corrupted
+
+    @property
+    def members(self) -> int:
+        """Versions of one image."""
+        return len(self.kinds) * len(self.corrupted[0].severities)
+
+    def values(self, store: Store) -> Tensor:
+        """Shares of an image's versions."""
+        return torch.stack([one.shares(store, self.kinds) for one in self.corrupted])

@@ -1,0 +1,372 @@
+"""What studies are made of: trained models, crafted images, decisions, gradients, corruptions."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multiway.analysis import gradient_signs
+from multiway.attacks import Attack
+from multiway.attacks.base import decisions
+from multiway.attacks.evaluate import score
+from multiway.attacks.identity import attack_name, describe
+from multiway.attacks.transfer import craft
+from multiway.classifier import EncodedClassifier
+from multiway.data import to_float
+from multiway.data.corruptions import corrupt
+from multiway.store import Piece, Store, Workplace
+from multiway.studies.cost import attack_passes, pass_seconds
+from multiway.studies.images import Images
+from multiway.training import Recipe, load_run, open_run, prepare, train
+from multiway.weights import read_tensors, write_tensors
+
+__all__ = ["ARRAYS", "Corrupted", "Crafted", "Decided", "Model", "Signs", "Trained"]
+
+BATCH = 250
+# The file of a piece whose arrays are drawn.
+ARRAYS = "arrays.safetensors"
+
+
+class Model(Piece):
+    """A piece that is a classifier: its folder `run` is a run directory."""
+
+    @property
+    def network(self) -> str:
+        """The name of its backbone, for estimates of time."""
+        raise NotImplementedError
+
+    def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
+        """The classifier, in eval mode."""
+        return _load_model(store.read(self).folder / "run", device)
+
+
+@dataclass(frozen=True)
+class Trained(Model):
+    """A network trained by a recipe from its own seed.
+
+    Attributes:
+        data: the name of the data set, whose `train` split is used.
+        backbone: a name of the registry.
+        encoding: see `Encoding`.
+        recipe: with everything that differs from the named one in it.
+        seed: of weights, order, dropout and augmentation.
+        code_length: None for the encoding's own.
+        beta: None for sqrt(500 * length).
+        code_seed: of the codebook. The paper's substitutes share the target's codebook.
+        limit: train on the first images alone, for trials.
+    """
+
+    data: str
+    backbone: str
+    encoding: str
+    recipe: Recipe
+    seed: int = 0
+    code_length: int | None = None
+    beta: float | None = None
+    code_seed: int = 0
+    limit: int | None = None
+
+    kind = "model"
+
+    @property
+    def _images(self) -> Images:
+        return Images(self.data, "train", self.limit)
+
+    @property
+    def network(self) -> str:
+        """See `Model`."""
+        return self.backbone
+
+    def identity(self) -> dict[str, Any]:
+        """Names and sources of recipes are for readers; their fields are what counts."""
+        recipe = self.recipe.model_dump(mode="json", exclude={"name", "source", "changed"})
+        return {
+            "images": self._images.identity(),
+            "backbone": self.backbone,
+            "encoding": self.encoding,
+            "code_length": self.code_length,
+            "beta": self.beta,
+            "code_seed": self.code_seed,
+            "recipe": recipe,
+            "seed": self.seed,
+        }
+
+    def parents(self) -> tuple[Piece, ...]:
+        """None: it starts from the data."""
+        return ()
+
+    def title(self) -> str:
+        """Network, encoding, data and seed."""
+        length = f" l={self.code_length}" if self.code_length else ""
+        how = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
+        return (
+            f"train {self.backbone} {self.encoding}{length}{how} on {self.data}, seed {self.seed}"
+        )
+
+    def seconds(self) -> float:
+        """A training step is 3 passes (forward, backward), a step of its adversary too."""
+        images = self.recipe.total_steps(len(self._images)) * self.recipe.batch_size
+        adversary = self.recipe.adversary
+        passes = 3.0 if adversary is None else 3.0 * (1 + (adversary.clean_weight > 0))
+        passes += 0 if adversary is None else 3.0 * adversary.steps
+        return images * passes * pass_seconds(self.backbone)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """Train, from the last state if there is one."""
+        data = self._images.load()
+        job = prepare(
+            data, self.backbone, self.encoding, self.recipe,
+            seed=self.seed, code_length=self.code_length, beta=self.beta, code_seed=self.code_seed,
+        )  # fmt: skip
+        run = open_run(place.folder / "run", job.config, resume=True)
+        if not run.finished:
+            train(job, run, device=place.device, observer=_Teller(place))
+        last = run.metrics()[-1]
+        return {"seconds": last["seconds"], "loss": last["loss"], "recipe": self.recipe.name}
+
+
+@dataclass(frozen=True)
+class Crafted(Piece):
+    """Adversarial images: what `attack` makes of `images` on `source`.
+
+    With the attack's `early_stop` images that are broken are left alone, which is right for the
+    source itself; what is shown to other models is crafted without it.
+    """
+
+    source: Model
+    attack: Attack
+    images: Images
+    seed: int = 0
+
+    kind = "crafted"
+
+    def identity(self) -> dict[str, Any]:
+        """The source by its key, the attack with all its settings."""
+        return {
+            "source": self.source.key,
+            "attack": describe(self.attack),
+            "images": self.images.identity(),
+            "seed": self.seed,
+            "batch": BATCH,
+        }
+
+    def parents(self) -> tuple[Piece, ...]:
+        """The model that is attacked."""
+        return (self.source,)
+
+    def title(self) -> str:
+        """The attack and its source."""
+        source = self.source.title().removeprefix("train ")
+        return f"{attack_name(self.attack)} on {source}"
+
+    def seconds(self) -> float:
+        """Passes of the attack; one that stops early is taken at its full length."""
+        return len(self.images) * attack_passes(self.attack) * pass_seconds(self.source.network)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """Attack batch by batch; finished batches survive a kill."""
+        data = self.images.load()
+        model = self.source.load(place.store, place.device)
+        done = 0
+
+        def progress(count: int) -> None:
+            nonlocal done
+            done += count
+            place.tell(done / len(data))
+
+        result, told = craft(
+            self.attack, model, to_float(data.images), data.labels,
+            batch_size=BATCH, seed=self.seed, directory=place.folder / "batches",
+            progress=progress,
+        )  # fmt: skip
+        write_tensors(
+            {"adversarial": result.adversarial, "success": result.success, "l2": result.l2},
+            place.folder / "crafted.safetensors",
+        )
+        _remove(place.folder / "batches")
+        return {
+            "warnings": told,
+            "forwards": int(result.forwards.sum()),
+            "backwards": int(result.backwards.sum()),
+        }
+
+    def load(self, store: Store) -> Tensor:
+        """The images, float [N, C, H, W]."""
+        return read_tensors(store.read(self).folder / "crafted.safetensors")["adversarial"]
+
+
+@dataclass(frozen=True)
+class Decided(Piece):
+    """What `target` takes the images for: clean ones, or crafted ones."""
+
+    target: Model
+    shown: Images | Crafted
+
+    kind = "decided"
+
+    @property
+    def images(self) -> Images:
+        """The clean images behind them."""
+        return self.shown.images if isinstance(self.shown, Crafted) else self.shown
+
+    def identity(self) -> dict[str, Any]:
+        """Both by their keys."""
+        crafted = isinstance(self.shown, Crafted)
+        shown = self.shown.key if isinstance(self.shown, Crafted) else self.shown.identity()
+        return {"target": self.target.key, "crafted": crafted, "shown": shown}
+
+    def parents(self) -> tuple[Piece, ...]:
+        """The model, and the attack if there was one."""
+        return (self.target, self.shown) if isinstance(self.shown, Crafted) else (self.target,)
+
+    def title(self) -> str:
+        """Who is shown what."""
+        target = self.target.title().removeprefix("train ")
+        return (
+            f"show {'crafted' if isinstance(self.shown, Crafted) else 'clean'} images to {target}"
+        )
+
+    def seconds(self) -> float:
+        """One pass."""
+        return 0.1 + len(self.images) * pass_seconds(self.target.network)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """One forward pass."""
+        data = self.images.load()
+        crafted = isinstance(self.shown, Crafted)
+        images = self.shown.load(place.store) if isinstance(self.shown, Crafted) else data.images
+        shown = images if crafted else to_float(images)
+        decided = decisions(score(self.target.load(place.store, place.device), shown, BATCH))
+        right = torch.eq(decided, data.labels)
+        write_tensors({"decided": decided, "right": right}, place.folder / "decided.safetensors")
+        return {"right": int(right.sum()), "n": len(right)}
+
+    def right(self, store: Store) -> Tensor:
+        """Which images were classified rightly, bool [N]; one without a class is wrong."""
+        return read_tensors(store.read(self).folder / "decided.safetensors")["right"]
+
+
+@dataclass(frozen=True)
+class Signs(Piece):
+    """The signs of the gradient of `objective` at the input and at each convolution."""
+
+    model: Model
+    images: Images
+    objective: str
+
+    kind = "signs"
+
+    def identity(self) -> dict[str, Any]:
+        """The model by its key."""
+        images = self.images.identity()
+        return {"model": self.model.key, "images": images, "objective": self.objective}
+
+    def parents(self) -> tuple[Piece, ...]:
+        """The model."""
+        return (self.model,)
+
+    def title(self) -> str:
+        """Whose gradients."""
+        return f"gradients of {self.objective}, {self.model.title().removeprefix('train ')}"
+
+    def seconds(self) -> float:
+        """A pass forth and back."""
+        return 0.1 + 3 * len(self.images) * pass_seconds(self.model.network)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """See `gradient_signs`."""
+        model = self.model.load(place.store, place.device)
+        signs = gradient_signs(model, self.images.load(), self.objective, device=place.device)
+        write_tensors(signs, place.folder / "signs.safetensors")
+        return {"layers": list(signs)}
+
+    def load(self, store: Store) -> dict[str, Tensor]:
+        """int8 [N, D] by layer."""
+        return read_tensors(store.read(self).folder / "signs.safetensors")
+
+
+@dataclass(frozen=True)
+class Corrupted(Piece):
+    """Which images `target` still takes for what they are under corruptions."""
+
+    target: Model
+    images: Images
+    corruptions: tuple[str, ...]
+    severities: tuple[int, ...]
+    seed: int = 0
+
+    kind = "corrupted"
+
+    def identity(self) -> dict[str, Any]:
+        """The model by its key."""
+        return {
+            "target": self.target.key,
+            "images": self.images.identity(),
+            "corruptions": list(self.corruptions),
+            "severities": list(self.severities),
+            "seed": self.seed,
+        }
+
+    def parents(self) -> tuple[Piece, ...]:
+        """The model."""
+        return (self.target,)
+
+    def title(self) -> str:
+        """How many kinds on which model."""
+        target = self.target.title().removeprefix("train ")
+        return f"{len(self.corruptions)} corruptions on {target}"
+
+    def seconds(self) -> float:
+        """A pass for each, and about a millisecond to corrupt an image."""
+        versions = len(self.images) * len(self.corruptions) * len(self.severities)
+        return versions * (0.0005 + pass_seconds(self.target.network))
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """Corrupt and show, kind by kind."""
+        data = self.images.load()
+        model = self.target.load(place.store, place.device)
+        right: dict[str, Tensor] = {}
+        for number, kind in enumerate(self.corruptions):
+            for severity in self.severities:
+                shown = to_float(corrupt(data.images, kind, severity, seed=self.seed))
+                right[f"{kind}-{severity}"] = decisions(score(model, shown, BATCH)) == data.labels
+            place.tell((number + 1) / len(self.corruptions))
+        write_tensors(right, place.folder / "corrupted.safetensors")
+        return {"n": len(data)}
+
+    def shares(self, store: Store, kinds: tuple[str, ...]) -> Tensor:
+        """The share of each image's versions that were classified rightly, float64 [N]."""
+        right = read_tensors(store.read(self).folder / "corrupted.safetensors")
+        chosen = [right[f"{kind}-{level}"] for kind in kinds for level in self.severities]
+        return torch.stack(chosen).double().mean(dim=0)
+
+
+class _Teller:
+    """Passes a training's progress on."""
+
+    def __init__(self, place: Workplace) -> None:
+        self._place = place
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        self._place.tell(step / total)
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Nothing: metrics.jsonl has it."""
+
+
+@lru_cache(maxsize=4)
+def _load_model(folder: Path, device: str) -> EncodedClassifier:
+    """The model of a run; the same one is often wanted several times in a row."""
+    model, _ = load_run(folder)
+    return model.to(device)
+
+
+def _remove(folder: Path) -> None:
+    """What is finished needs its parts no more."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,240 @@
+"""Scales: how large the networks, the data and the budgets of all studies are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from multiway.attacks import FGSM, PGD, Attack
+from multiway.errors import choose
+from multiway.studies.images import Images
+from multiway.studies.pieces import Trained
+from multiway.threat import Linf
+from multiway.training import Recipe, load_recipe
+
+__all__ = ["OBJECTIVES", "SCALES", "Scale", "Setting", "scale_of"]
+
+# What an attacker ascends in every cell: the paper's choice, and the one that decides.
+OBJECTIVES = ("own", "margin")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A data set with the network and the recipe that a scale trains on it."""
+
+    data: str
+    backbone: str
+    recipe: str
+    changes: Mapping[str, Any]
+    eps: float = 0.3
+
+    def told(self) -> str:
+        """In words."""
+        changed = ", ".join(f"{key} {value}" for key, value in self.changes.items())
+        return f"{self.backbone} on {self.data}, recipe {self.recipe}" + (
+            f" ({changed})" if changed else ""
+        )
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Everything that differs between smoke, cpu and paper.
+
+    Attributes:
+        name: smoke, cpu or paper.
+        seeds: of the trainings; a substitute of the model with one seed has the next one.
+        images: test images for attacks of few steps, gradients and corruptions; None for all.
+        hard_images: for attacks of many steps.
+        clean: what networks A and C of the paper's section 4.1 are.
+        robust: by the paper's name of a data set, what is trained adversarially on it.
+        steps: PGD steps that stand for the paper's 1,000, and for its 5,000 with 50 restarts.
+        few: whether only the ends of long rows are measured.
+        trial: two steps of everything, to see that it starts.
+    """
+
+    name: str
+    seeds: tuple[int, ...]
+    images: int | None
+    hard_images: int | None
+    clean: Mapping[str, Setting]
+    robust: Mapping[str, Setting]
+    steps: int
+    long_steps: int
+    long_restarts: int
+    few: bool = False
+    trial: bool = False
+
+    def other(self, seed: int) -> int:
+        """The seed of a substitute: another training, so that no two share first weights."""
+        return self.seeds[(self.seeds.index(seed) + 1) % len(self.seeds)]
+
+    def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Trained:
+        """Network `A` or `C` of the paper, trained without an adversary.
+
+        Args:
+            options: code_length, beta, code_seed; momentum changes the recipe.
+        """
+        changes = {key: options.pop(key) for key in ("momentum",) if key in options}
+        return self._model(self.clean[network], encoding, seed, changes, **options)
+
+    def robust_model(self, data: str, encoding: str, seed: int, **options: Any) -> Trained:
+        """The network that is trained adversarially on `data`, the paper's name of the set."""
+        return self._model(self.robust[data], encoding, seed, {}, **options)
+
+    def _model(
+        self, setting: Setting, encoding: str, seed: int, changes: dict[str, Any], **options: Any
+    ) -> Trained:
+        recipe = _changed(load_recipe(setting.recipe), {**setting.changes, **changes})
+        if self.trial:
+            recipe = _trial(recipe)
+        return Trained(
+            setting.data, setting.backbone, encoding, recipe, seed,
+            limit=4 if self.trial else None, **options,
+        )  # fmt: skip
+
+    def test_images(self, setting: Setting, *, hard: bool = False) -> Images:
+        """The test images of a setting; fewer for attacks of many steps."""
+        return Images(setting.data, "test", self.hard_images if hard else self.images)
+
+    def fgsm(self, eps: float, objective: str) -> Attack:
+        """One step."""
+        return FGSM(Linf(eps), objective=objective)
+
+    def pgd(
+        self,
+        eps: float,
+        objective: str,
+        *,
+        steps: int | None = None,
+        restarts: int = 1,
+        kappa: float | None = None,
+        white_box: bool = True,
+    ) -> PGD:
+        """PGD with `steps`, those that stand for the paper's 1,000 when not given.
+
+        Images for another model are attacked to the end, whether they are broken or not.
+        """
+        number = 2 if self.trial else self.steps if steps is None else steps
+        return PGD(
+            Linf(eps), steps=number, restarts=1 if self.trial else restarts, objective=objective,
+            kappa=kappa, early_stop=white_box,
+        )  # fmt: skip
+
+    def long_pgd(self, eps: float, objective: str) -> PGD:
+        """What stands for the paper's 5,000 steps with 50 restarts."""
+        return self.pgd(eps, objective, steps=self.long_steps, restarts=self.long_restarts)
+
+
+def scale_of(name: str, *, trial: bool = False) -> Scale:
+    """The scale called `name`; as a trial everything is two steps long.
+
+    Example:
+        >>> scale_of("cpu").other(2)
+        0
+    """
+    scale = SCALES[choose("scale", name, SCALES)]
+    if not trial:
+        return scale
+    return replace(
+        scale, seeds=scale.seeds[:2], images=4, hard_images=4, steps=2, long_steps=2,
+        long_restarts=1, few=True, trial=True,
+    )  # fmt: skip
+
+
+def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+    """A recipe with other values; validated again."""
+    if not changes:
+        return recipe
+    values = recipe.model_dump()
+    adversary = changes.pop("adversary", {})
+    values |= changes
+    if "steps" in changes:
+        values["epochs"] = None
+    if adversary and values["adversary"] is not None:
+        values["adversary"] |= adversary
+    told = ", ".join(f"{key} {value}" for key, value in changes.items())
+    values["changed"] = told or values["changed"]
+    return Recipe.model_validate(values)
+
+
+def _trial(recipe: Recipe) -> Recipe:
+    """Two steps of two images each, and one step of the adversary."""
+    changes: dict[str, Any] = {"steps": 2, "batch_size": 2}
+    if recipe.adversary is not None:
+        changes["adversary"] = {"steps": 1, "step_size": recipe.adversary.eps}
+    return _changed(recipe, changes)
+
+
+_DIGITS = {"epochs": 3}
+_EIGHT = 8 / 255
+
+SCALES: dict[str, Scale] = {
+    "smoke": Scale(
+        name="smoke",
+        seeds=(0, 1),
+        images=100,
+        hard_images=50,
+        clean={
+            "A": Setting("mnist5k", "wong", "digits", _DIGITS, 0.2),
+            # Without convolutions, and so unlike A as can be.
+            "C": Setting("mnist5k", "d", "digits", _DIGITS, 0.2),
+        },
+        robust={
+            "MNIST": Setting(
+                "mnist5k",
+                "wong",
+                "robust-mnist",
+                {"epochs": 2, "adversary": {"steps": 2, "step_size": 0.2}},
+            )
+        },
+        steps=10,
+        long_steps=10,
+        long_restarts=2,
+        few=True,
+    ),
+    "cpu": Scale(
+        name="cpu",
+        seeds=(0, 1, 2),
+        images=1000,
+        hard_images=500,
+        clean={
+            "A": Setting("mnist", "a", "paper-mnist", {"epochs": 2}, 0.2),
+            "C": Setting("mnist", "c", "paper-mnist", {"epochs": 2}, 0.2),
+        },
+        robust={
+            "MNIST": Setting("mnist", "wong", "robust-mnist", {}),
+            "CIFAR-10": Setting("cifar10", "resnet-8", "robust-cifar", {}, _EIGHT),
+            "CIFAR-100": Setting("cifar100", "resnet-8", "robust-cifar", {}, _EIGHT),
+            "SVHN": Setting(
+                "svhn",
+                "resnet-8",
+                "robust-cifar",
+                {"augment": "none", "adversary": {"eps": 10 / 255, "step_size": 5 / 255}},
+                10 / 255,
+            ),
+        },
+        steps=100,
+        long_steps=200,
+        long_restarts=5,
+    ),
+    "paper": Scale(
+        name="paper",
+        seeds=(0, 1, 2),
+        images=None,
+        hard_images=1000,
+        clean={
+            "A": Setting("mnist", "a", "paper-mnist", {}, 0.2),
+            "C": Setting("mnist", "c", "paper-mnist", {}, 0.2),
+        },
+        robust={
+            "MNIST": Setting("mnist", "madry", "paper-mnist-mixed", {}),
+            "CIFAR-10": Setting("cifar10", "wrn-34-10", "paper-cifar10-mixed", {}, _EIGHT),
+            "CIFAR-100": Setting("cifar100", "wrn-28-4", "paper-cifar100-mixed", {}, _EIGHT),
+            "SVHN": Setting("svhn", "wrn-16-4", "paper-svhn-pgd", {}, 10 / 255),
+        },
+        steps=1000,
+        long_steps=5000,
+        long_restarts=50,
+    ),
+}
