@@ -23,9 +23,12 @@ def nearest(given: str, allowed: Iterable[str]) -> str:
         "did you mean 'mnist'? (allowed: mnist, svhn)"
     """
     names = list(allowed)
-    close = difflib.get_close_matches(given.lower(), names, n=1, cutoff=0.5)
+    lower = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(given.lower(), lower, n=1, cutoff=0.5)
     listing = ", ".join(names)
-    return f"did you mean '{close[0]}'? (allowed: {listing})" if close else f"allowed: {listing}"
+    if not close:
+        return f"allowed: {listing}"
+    return f"did you mean '{lower[close[0]]}'? (allowed: {listing})"
 
 
 def choose(kind: str, given: str, allowed: Iterable[str]) -> str:
