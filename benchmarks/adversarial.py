@@ -34,6 +34,7 @@ from multiway.training.loop import _Training
 BATCH = 128
 STEPS = 10
 EPS = 0.3
+GAIN = 500**0.5  # of RO's outputs, in the attack as in the training
 
 
 def digits(n: int) -> ImageSet:
@@ -84,7 +85,7 @@ def bare(data: ImageSet, backbone: str, encoding: str, objective: str) -> Callab
             x.requires_grad_()
             output = attacked(x)
             if objective == "own" and encoding != "1ofk":
-                loss = nn.functional.mse_loss(output, book[labels])
+                loss = nn.functional.mse_loss(GAIN * output, book[labels])
             else:
                 loss = nn.functional.cross_entropy(output, labels)
             (gradient,) = torch.autograd.grad(loss, x)
@@ -94,7 +95,7 @@ def bare(data: ImageSet, backbone: str, encoding: str, objective: str) -> Callab
         if encoding == "1ofk":
             loss = nn.functional.cross_entropy(output, labels)
         else:
-            loss = nn.functional.mse_loss(22.36 * output, book[labels]) / 500
+            loss = nn.functional.mse_loss(GAIN * output, book[labels]) / GAIN**2
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -130,3 +130,13 @@ def test_labels_are_checked_before_the_loss() -> None:
     encoding = Encoding.make("ro", classes=10)
     with pytest.raises(MultiwayError, match="run from 0 to 10"):
         encoding.loss(torch.zeros(2, 2000), torch.tensor([0, 10]))
+
+
+@pytest.mark.parametrize("name", ["1ofk", "ro", "ro-softmax"])
+def test_the_loss_of_a_batch_is_the_sum_or_the_mean_of_its_images(name: str) -> None:
+    encoding = Encoding.make(name, 4)
+    codes, labels = torch.randn(6, encoding.codebook.length), torch.arange(6) % 4
+    each = encoding.loss(codes, labels, reduction="none")
+    assert each.shape == (6,)
+    assert torch.allclose(encoding.loss(codes, labels, reduction="sum"), each.sum())
+    assert torch.allclose(encoding.loss(codes, labels), each.mean())

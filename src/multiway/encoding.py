@@ -93,13 +93,15 @@ class Encoding(nn.Module):
         """The training loss of `codes` [N, L] against `labels` [N].
 
         Args:
-            reduction: `mean` over the batch (a scalar) or `none` ([N]).
+            reduction: `mean` or `sum` over the batch (a scalar), or `none` ([N]).
         """
         check_labels(labels, self.codebook.classes)
         if self.kind == "mse":
             target = self.codebook.vectors[labels]
             if reduction == "mean":
                 return F.mse_loss(codes, target)
+            if reduction == "sum":
+                return F.mse_loss(codes, target, reduction="sum") / target.shape[1]
             return F.mse_loss(codes, target, reduction="none").mean(dim=1)
         logits = codes if self.kind == "cross-entropy" else self._cosines(codes)
         return F.cross_entropy(logits, labels, reduction=reduction)

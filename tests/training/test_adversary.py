@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from conftest import Command
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, load, to_float
 from multiway.encoding import Encoding
@@ -305,6 +307,72 @@ def test_bad_adversaries_in_a_recipe_file(
     path.write_text(json.dumps({"lr": 0.1, "batch_size": 10, "epochs": 1, "adversary": fields}))
     with pytest.raises(MultiwayError, match=message):
         load_recipe(str(path))
+
+
+HEADLESS = """
+from torch import nn
+
+class Headless(nn.Module):
+    def __init__(self, outputs, pixels):
+        super().__init__()
+        self.last = nn.Linear(pixels, outputs)
+
+    def forward(self, images):
+        return self.last(images.flatten(1))
+
+def build(outputs, channels, size):
+    return Headless(outputs, channels * size * size)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--steps", "0"), "steps: Input should be greater than or equal to 1, not 0"),
+        (("--eps", "8"), "eps 8 is beyond the range [0, 1] of pixels; surely 8/255 was meant"),
+        (("--eps", "0"), "eps: Input should be greater than 0"),
+        (("--step-size", "2"), "step_size 2 is beyond the range [0, 1] of pixels"),
+        (("--lambda", "-1"), "clean_weight: Input should be greater than or equal to 0"),
+        (("--warmup", "1"), "warmup: Input should be less than 1"),
+        (("--objective", "mse"), "objective: Input should be 'own', 'ce', 'margin' or 'dlr'"),
+        (("--adversary", "pdg"), "unknown adversary 'pdg': did you mean 'pgd'"),
+        (("--adversary", "fgsm", "--steps", "3"), "'fgsm' takes one step, not 3; take 'pgd'"),
+        (("--adversary", "none"), "--eps is the adversary's, and there is none"),
+        (("--objective", "dlr"), "third-best score, but the data has 2 classes; take --objective"),
+        (
+            ("--objective", "margin", "--backbone", "headless:build"),
+            "goes through a folded head; take --objective own for this network: cannot find the",
+        ),
+    ],
+)
+def test_bad_adversaries_on_the_command_line(
+    tmp_path: Path, in_process: Command, options: tuple[str, ...], message: str
+) -> None:
+    """One line each, before anything is written."""
+    (tmp_path / "headless.py").write_text(HEADLESS)
+    images, labels = torch.zeros(8, 8, 8, dtype=torch.uint8).numpy(), (torch.arange(8) % 2).numpy()
+    np.savez(tmp_path / "two.npz", x_train=images, y_train=labels, x_test=images, y_test=labels)
+    words = ("--data", "npz:two.npz", "--backbone", "d", "--adversary", "pgd", "--eps", "0.1")
+    done = in_process("train", "--out", "x", *words, *options)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert not (tmp_path / "x").exists()
+
+
+def test_own_needs_no_head_and_dlr_works_from_three_classes(
+    tmp_path: Path, in_process: Command, tiny_npz: Path
+) -> None:
+    (tmp_path / "headless.py").write_text(HEADLESS)
+    words = ("--data", f"npz:{tiny_npz}", "--adversary", "pgd", "--eps", "0.1", "--epochs", "1")
+    for out, options in (
+        ("own", ("--backbone", "headless:build", "--objective", "own")),
+        ("dlr", ("--backbone", "d", "--objective", "dlr")),
+    ):
+        done = in_process("train", "--out", out, *words, *options)
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / out / "model.safetensors").exists()
 
 
 def test_an_adversary_may_be_put_on_any_recipe_and_taken_off() -> None:

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
 from multiway.classifier import EncodedClassifier
+from multiway.errors import MultiwayError
 from multiway.objectives import bind
 from multiway.outputs import output_tensor
 
-__all__ = ["Adversary", "InnerAttack"]
+__all__ = ["Adversary", "InnerAttack", "check_objective"]
 
 
 class Adversary(BaseModel):
@@ -102,6 +103,29 @@ class Adversary(BaseModel):
         return min(1.0, done / self.warmup) if self.warmup else 1.0
 
 
+def check_objective(model: EncodedClassifier, adversary: Adversary) -> None:
+    """Refuse an adversary whose objective `model` does not have, before a run is begun.
+
+    Every encoding has `own`. The others read the scores of a folded head, which a network without
+    a last linear layer does not have, and `dlr` divides by the third-best score.
+    """
+    name = adversary.objective
+    if name == "own":
+        return
+    if name == "dlr" and model.classes < 3:
+        raise MultiwayError(
+            f"the adversary's objective 'dlr' divides by the third-best score, but the data has "
+            f"{model.classes} classes; take --objective margin"
+        )
+    try:
+        model.folded_head()
+    except MultiwayError as error:
+        raise MultiwayError(
+            f"the adversary's objective '{name}' goes through a folded head; take --objective own "
+            f"for this network: {error}"
+        ) from error
+
+
 class InnerAttack:
     """Makes adversarial images with the weights that a model has at the moment.
 
@@ -118,9 +142,8 @@ class InnerAttack:
     def __init__(self, model: EncodedClassifier, adversary: Adversary) -> None:
         self.model, self.adversary = model, adversary
         self.folded: nn.Module | None = None
-        if adversary.objective == "own" or adversary.outer == "trades":
+        if adversary.objective == "own":
             self.twin = _frozen_twin(model)
-            self.goal = bind(self.twin, "own", network=self.twin)
         else:
             self.folded = model.folded_head().requires_grad_(False)
             self.twin = _frozen_twin(model, {id(model.head_layer()): self.folded})
@@ -166,11 +189,14 @@ class InnerAttack:
     def _gradient(self, points: Tensor, labels: Tensor, anchor: Tensor | None) -> Tensor:
         with torch.enable_grad():
             variable = points.detach().requires_grad_()
-            if anchor is None:
-                value, _ = self.goal.value(variable, labels)
+            if self.folded is not None:
+                total = self.goal.value(variable, labels)[0].sum()
+            elif anchor is None:
+                # No scores are asked for here, which `own` would compute beside the loss.
+                total = self.twin.loss(self.twin.codes(variable), labels, reduction="sum")
             else:
-                value = self.model.encoding.distance(self.twin.codes(variable), anchor)
-            (gradient,) = torch.autograd.grad(value.sum(), variable)
+                total = self.model.encoding.distance(self.twin.codes(variable), anchor).sum()
+            (gradient,) = torch.autograd.grad(total, variable)
         return gradient
 
 

@@ -12,6 +12,7 @@ from multiway.data import ImageSet, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import isolated, seeded
+from multiway.training.adversary import check_objective
 from multiway.training.recipe import Recipe, load_recipe
 from multiway.training.run import Run, versions
 
@@ -62,6 +63,8 @@ def prepare(
         network = build_backbone(backbone, **sizes)
     gain = code.unit if recipe.scale == "unit" else 1.0
     model = EncodedClassifier(network, code, gain, architecture={"name": backbone, **sizes})
+    if recipe.adversary is not None:
+        check_objective(model, recipe.adversary)
     if not 0 <= validation < 1:
         raise MultiwayError(
             f"--validation is a share of the images from 0 to below 1, not {validation}"
