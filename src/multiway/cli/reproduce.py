@@ -176,7 +176,7 @@ def _plan(studies: list[Study], store: Store, jobs: int | None, json: bool) -> N
         seen |= {piece.key for piece in pieces}
         seconds = sum(piece.seconds() for piece in left)
         total += seconds
-        models = sum(piece.kind == "model" for piece in left)
+        models = sum(piece.kind in ("model", "owned", "thief") for piece in left)
         told.append(
             {
                 "study": study.name,

@@ -26,7 +26,17 @@ from multiway.studies.images import Images
 from multiway.training import Recipe, load_run, open_run, prepare, train
 from multiway.weights import read_tensors, write_tensors
 
-__all__ = ["ARRAYS", "Corrupted", "Crafted", "Decided", "Model", "Signs", "Trained"]
+__all__ = [
+    "ARRAYS",
+    "BATCH",
+    "Corrupted",
+    "Crafted",
+    "Decided",
+    "Model",
+    "Signs",
+    "Teller",
+    "Trained",
+]
 
 BATCH = 250
 # The file of a piece whose arrays are drawn.
@@ -126,7 +136,7 @@ class Trained(Model):
         )  # fmt: skip
         run = open_run(place.folder / "run", job.config, resume=True)
         if not run.finished:
-            train(job, run, device=place.device, observer=_Teller(place))
+            train(job, run, device=place.device, observer=Teller(place))
         last = run.metrics()[-1]
         return {"seconds": last["seconds"], "loss": last["loss"], "recipe": self.recipe.name}
 
@@ -347,13 +357,14 @@ class Corrupted(Piece):
         return torch.stack(chosen).double().mean(dim=0)
 
 
-class _Teller:
+class Teller:
     """Passes a training's progress on."""
 
     def __init__(self, place: Workplace) -> None:
         self._place = place
 
     def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        """See `multiway.training.Observer`."""
         self._place.tell(step / total)
 
     def epoch(self, metrics: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from multiway.studies.pieces import Trained
 from multiway.threat import Linf
 from multiway.training import Recipe, load_recipe
 
-__all__ = ["OBJECTIVES", "SCALES", "Scale", "Setting", "scale_of"]
+__all__ = ["OBJECTIVES", "SCALES", "Scale", "Setting", "scale_of", "with_changes"]
 
 # What an attacker ascends in every cell: the paper's choice, and the one that decides.
 OBJECTIVES = ("own", "margin")
@@ -85,9 +85,9 @@ class Scale:
     def _model(
         self, setting: Setting, encoding: str, seed: int, changes: dict[str, Any], **options: Any
     ) -> Trained:
-        recipe = _changed(load_recipe(setting.recipe), {**setting.changes, **changes})
-        if self.trial:
-            recipe = _trial(recipe)
+        recipe = with_changes(
+            load_recipe(setting.recipe), {**setting.changes, **changes}, trial=self.trial
+        )
         return Trained(
             setting.data, setting.backbone, encoding, recipe, seed,
             limit=4 if self.trial else None, **options,
@@ -140,6 +140,12 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
         scale, seeds=scale.seeds[:2], images=4, hard_images=4, steps=2, long_steps=2,
         long_restarts=1, few=True, trial=True,
     )  # fmt: skip
+
+
+def with_changes(recipe: Recipe, changes: Mapping[str, Any], *, trial: bool = False) -> Recipe:
+    """A recipe with other values; as a trial two steps long."""
+    recipe = _changed(recipe, dict(changes))
+    return _trial(recipe) if trial else recipe
 
 
 def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:

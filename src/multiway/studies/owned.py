@@ -1,0 +1,270 @@
+"""Pieces of the watermark study: a marked network, its thieves, and what they make of the mark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multiway.attacks.base import decisions
+from multiway.attacks.evaluate import score
+from multiway.data import to_float
+from multiway.statistics import Interval, proportion
+from multiway.store import Piece, Store, Workplace
+from multiway.studies.cost import pass_seconds
+from multiway.studies.images import Images
+from multiway.studies.measures import Measure
+from multiway.studies.pieces import BATCH, Model, Teller
+from multiway.training import Job, Recipe, open_run, train
+from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
+from multiway.weights import read_tensors, write_tensors
+
+__all__ = ["Detected", "MarkShare", "Marked", "Owned", "Recognised", "Thief"]
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A task and the mark of its owner.
+
+    Attributes:
+        data: the name of the data set.
+        mark: how images are marked.
+        count: how many of the training images are marked.
+    """
+
+    data: str
+    mark: Mark
+    count: int
+
+    def identity(self) -> dict[str, Any]:
+        """Data by content."""
+        return {
+            "train": Images(self.data, "train").identity(),
+            "test": Images(self.data, "test").identity(),
+            "mark": self.mark.as_dict(),
+            "count": self.count,
+        }
+
+    def key(self) -> Key:
+        """What the owner keeps, see `make_key`."""
+        return _key(self)
+
+
+@lru_cache(maxsize=4)
+def _key(marked: Marked) -> Key:
+    train_set, test = Images(marked.data, "train").load(), Images(marked.data, "test").load()
+    return make_key(marked.mark, train_set, test, marked.count)
+
+
+@dataclass(frozen=True)
+class Owned(Model):
+    """A network that learned its task and its owner's mark together."""
+
+    marked: Marked
+    backbone: str
+    encoding: str
+    recipe: Recipe
+    seed: int = 0
+
+    kind = "owned"
+
+    @property
+    def network(self) -> str:
+        """See `Model`."""
+        return self.backbone
+
+    def identity(self) -> dict[str, Any]:
+        """See `Trained`."""
+        return {
+            "marked": self.marked.identity(),
+            "backbone": self.backbone,
+            "encoding": self.encoding,
+            "recipe": _fields(self.recipe),
+            "seed": self.seed,
+        }
+
+    def parents(self) -> tuple[Piece, ...]:
+        """None: it starts from the data."""
+        return ()
+
+    def title(self) -> str:
+        """Network and seed."""
+        return f"train marked {self.backbone} {self.encoding}, seed {self.seed}"
+
+    def seconds(self) -> float:
+        """Forward and back over all steps."""
+        images = len(Images(self.marked.data, "train")) + self.marked.count
+        return _training_seconds(self.recipe, images, self.backbone)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """See `multiway.watermark.embed`."""
+        data = Images(self.marked.data, "train").load()
+        key = self.marked.key()
+        job = embed(data, key, self.backbone, self.encoding, self.recipe, seed=self.seed)
+        return _train(job, place)
+
+
+@dataclass(frozen=True)
+class Thief(Model):
+    """Somebody who has the half of the test set and, unless from scratch, the stolen network."""
+
+    stolen: Owned
+    encoding: str
+    start: str
+    recipe: Recipe
+    seed: int = 0
+
+    kind = "thief"
+
+    @property
+    def network(self) -> str:
+        """That of the stolen one."""
+        return self.stolen.backbone
+
+    def identity(self) -> dict[str, Any]:
+        """The stolen network by its key; from scratch too, for its architecture and its data."""
+        return {
+            "stolen": self.stolen.key,
+            "encoding": self.encoding,
+            "start": self.start,
+            "recipe": _fields(self.recipe),
+            "seed": self.seed,
+        }
+
+    def parents(self) -> tuple[Piece, ...]:
+        """The stolen network."""
+        return (self.stolen,)
+
+    def title(self) -> str:
+        """How it was stolen."""
+        return f"thief {self.encoding}, {self.start}, lr {self.recipe.lr:g}, seed {self.seed}"
+
+    def seconds(self) -> float:
+        """Forward and back over half of the test set."""
+        images = len(Images(self.stolen.marked.data, "test")) // 2
+        return _training_seconds(self.recipe, images, self.network)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """See `multiway.watermark.steal`."""
+        half, _ = halves(Images(self.stolen.marked.data, "test").load())
+        stolen = self.stolen.load(place.store)
+        job = steal(stolen, half, self.encoding, self.recipe, start=self.start, seed=self.seed)
+        return _train(job, place)
+
+
+@dataclass(frozen=True)
+class Recognised(Piece):
+    """What a model takes held-out marked images for, and the half of the test set that measures."""
+
+    suspect: Model
+    marked: Marked
+    limit: int | None = None
+
+    kind = "recognised"
+
+    def identity(self) -> dict[str, Any]:
+        """The suspect by its key."""
+        marked = self.marked.identity()
+        return {"suspect": self.suspect.key, "marked": marked, "limit": self.limit}
+
+    def parents(self) -> tuple[Piece, ...]:
+        """The suspect."""
+        return (self.suspect,)
+
+    def title(self) -> str:
+        """Who is shown the mark."""
+        return f"show the mark to {self.suspect.title()}"
+
+    def seconds(self) -> float:
+        """One pass."""
+        return 0.1 + len(Images(self.marked.data, "test")) / 2 * pass_seconds(self.suspect.network)
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        """One forward pass over both sets; a marked image counts if it gets the mark's target."""
+        model = self.suspect.load(place.store, place.device)
+        key = self.marked.key()
+        found = {
+            name: decisions(score(model, to_float(data.images), BATCH)) == data.labels
+            for name, data in (
+                ("mark", key.held_out.limit(self.limit or len(key.held_out))),
+                ("test", key.measuring.limit(self.limit or len(key.measuring))),
+            )
+        }
+        write_tensors(found, place.folder / "recognised.safetensors")
+        return {name: int(right.sum()) for name, right in found.items()}
+
+    def right(self, store: Store, which: str) -> Tensor:
+        """Which images of `mark` or `test` count, bool [N]."""
+        return read_tensors(store.read(self).folder / "recognised.safetensors")[which]
+
+
+@dataclass(frozen=True)
+class MarkShare(Measure):
+    """The share of held-out marked images (`mark`), or of test images (`test`), that count."""
+
+    recognised: tuple[Recognised, ...]
+    which: str
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """One for each seed."""
+        return self.recognised
+
+    def values(self, store: Store) -> Tensor:
+        """0 or 1 for each image."""
+        return torch.stack([one.right(store, self.which).double() for one in self.recognised])
+
+
+@dataclass(frozen=True)
+class Detected(Measure):
+    """The share of suspects, one for each seed, that an owner can tell to carry the mark.
+
+    Each is judged by `multiway.watermark.judge` against networks that never saw the mark.
+    """
+
+    suspects: tuple[Recognised, ...]
+    unmarked: tuple[Recognised, ...]
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """Suspects and unmarked networks."""
+        return (*self.suspects, *self.unmarked)
+
+    def values(self, store: Store) -> Tensor:
+        """0 or 1 for each suspect, [S, 1]."""
+        return torch.tensor(
+            [[float(judged.carries)] for judged in self.detections(store)], dtype=torch.float64
+        )
+
+    def interval(self, store: Store) -> Interval:
+        """Over suspects: n is their number."""
+        values = self.values(store)
+        return proportion(int(values.sum()), len(values))
+
+    def detections(self, store: Store) -> list[Detection]:
+        """What the owner finds on each suspect."""
+        unmarked = {str(i): _share(one, store) for i, one in enumerate(self.unmarked)}
+        return [judge(one.title(), _share(one, store), unmarked) for one in self.suspects]
+
+
+def _share(recognised: Recognised, store: Store) -> Interval:
+    right = recognised.right(store, "mark")
+    return proportion(int(right.sum()), len(right))
+
+
+def _fields(recipe: Recipe) -> dict[str, Any]:
+    """What counts of a recipe: its name and its source do not."""
+    return recipe.model_dump(mode="json", exclude={"name", "source", "changed"})
+
+
+def _training_seconds(recipe: Recipe, images: int, backbone: str) -> float:
+    return recipe.total_steps(images) * recipe.batch_size * 3 * pass_seconds(backbone)
+
+
+def _train(job: Job, place: Workplace) -> dict[str, Any]:
+    run = open_run(place.folder / "run", job.config, resume=True)
+    if not run.finished:
+        train(job, run, device=place.device, observer=Teller(place))
+    last = run.metrics()[-1]
+    return {"seconds": last["seconds"], "loss": last["loss"]}
