@@ -15,7 +15,7 @@ from multiway.analysis import distance_to_boundary, harmful_directions, sign_dir
 from multiway.codebook import Codebook
 from multiway.report.style import BLUE, GREEN, GREY, RED, figure_style, save_figure
 
-__all__ = ["draw_intro"]
+__all__ = ["draw_intro", "intro_figure"]
 
 # How far a step goes, in distances to the boundary: far enough along the straight way only.
 STEP = 1.3
@@ -26,7 +26,12 @@ VIEW = 20
 
 
 def draw_intro(path: Path) -> Path:
-    """Draw the three panels: 2-D one-hot, 2-D and 3-D codes, harmful directions counted."""
+    """Write `intro_figure` to `path`, whose ending says the format."""
+    return save_figure(intro_figure(), path)
+
+
+def intro_figure() -> Figure:
+    """The three panels: 2-D one-hot, 2-D and 3-D codes, harmful directions counted."""
     turn = math.radians(28)
     turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
     cross_entropy = torch.tensor([[-1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)
@@ -46,7 +51,7 @@ def draw_intro(path: Path) -> Path:
         for axes, title in zip((flat, longer, space), titles, strict=True):
             place = axes.get_position()
             figure.text((place.x0 + place.x1) / 2, height, title, fontsize=11, ha="center")
-        return save_figure(figure, path)
+        return figure
 
 
 def _panel(axes: Any, title: str, codewords: Tensor, directions: Tensor) -> str:

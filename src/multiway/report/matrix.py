@@ -12,7 +12,7 @@ from multiway.analysis import TransferMatrix
 from multiway.report.style import figure_style
 from multiway.statistics import Interval
 
-__all__ = ["draw_matrices", "transfer_rows"]
+__all__ = ["draw_matrices", "transfer_rows", "write_cell"]
 
 AVERAGE = "mean\nblack-box"
 READING = (
@@ -68,10 +68,21 @@ def _heat_map(axes: Any, matrix: TransferMatrix, names: list[str]) -> Any:
 
 def _write(axes: Any, x: int, y: int, accuracy: Interval, mark: str, below: str) -> None:
     value, low, high = (100 * part for part in (accuracy.value, accuracy.low, accuracy.high))
-    colour = "white" if accuracy.value < 0.55 else "black"
-    figure = {"ha": "center", "va": "center", "color": colour}
-    axes.text(x, y - 0.24, f"{value:.1f}{mark}", fontsize=10, weight="bold", **figure)
-    axes.text(x, y + 0.04, f"[{low:.1f}, {high:.1f}]", fontsize=7.5, **figure)
+    interval = f"[{low:.1f}, {high:.1f}]"
+    write_cell(axes, x, y, f"{value:.1f}{mark}", interval, below, dark=accuracy.value < 0.55)
+
+
+def write_cell(
+    axes: Any, x: int, y: int, value: str, interval: str, below: str, *, dark: bool
+) -> None:
+    """The figure of a heat map's cell, its interval below it, and a third line.
+
+    Args:
+        dark: the cell has a dark colour, so that its text is white.
+    """
+    figure = {"ha": "center", "va": "center", "color": "white" if dark else "black"}
+    axes.text(x, y - 0.24, value, fontsize=10, weight="bold", **figure)
+    axes.text(x, y + 0.04, interval, fontsize=7.5, **figure)
     axes.text(x, y + 0.29, below, fontsize=6.5, **figure)
 
 

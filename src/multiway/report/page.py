@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from multiway.files import make_directory, write_atomic
 from multiway.report.style import figure_style
 
-__all__ = ["Block", "Html", "Picture", "Section", "Table", "Text", "write_page"]
+__all__ = ["Block", "Html", "Picture", "Section", "Table", "Text", "render_page", "write_page"]
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,17 @@ def write_page(
         lead: what the page tells, in a sentence or two.
         provenance: how it was made (data, n, seeds, versions), shown at the end.
     """
+    values = {"title": title, "lead": lead, "sections": sections, "provenance": provenance}
+    return render_page(path, "page.html", values)
+
+
+def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
+    """Write the HTML file that a template makes of `values`.
+
+    Args:
+        template: `page.html`, or one that extends it.
+        values: for the template; what is not markup made here is escaped.
+    """
     environment = Environment(
         loader=PackageLoader("multiway.report"),
         autoescape=True,
@@ -107,9 +118,7 @@ def write_page(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    html = environment.get_template("page.html").render(
-        title=title, lead=lead, sections=sections, provenance=provenance
-    )
+    html = environment.get_template(template).render(**values)
     make_directory(path.parent)
     write_atomic(path, html.encode())
     return path

@@ -100,10 +100,11 @@ def read_pictures(path: Path) -> SaliencyPictures | tuple[Landscape, ...]:
 
 
 def _landscapes(tensors: Mapping[str, Tensor], facts: Any) -> tuple[Landscape, ...]:
-    return tuple(
-        Landscape(**each, **{name: tensors[f"{number}/{name}"] for name in GRIDS})
+    whole: list[dict[str, Any]] = [
+        {**each, **{name: tensors[f"{number}/{name}"] for name in GRIDS}}
         for number, each in enumerate(facts)
-    )
+    ]
+    return tuple(Landscape(**each) for each in whole)
 
 
 def _saliency(tensors: dict[str, Tensor]) -> SaliencyPictures:

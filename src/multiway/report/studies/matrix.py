@@ -1,0 +1,97 @@
+"""A study as heat maps: what is attacked in rows, what attacks in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from multiway.report.matrix import write_cell
+from multiway.report.studies.layout import (
+    attacked_series,
+    axis_label,
+    figure_title,
+    find,
+    names_of,
+    start,
+)
+from multiway.report.studies.words import PERCENT, axis_names, heading, measured, reported, scale_of
+from multiway.report.style import figure_style
+from multiway.studies.result import StudyCell, StudyResult
+
+__all__ = ["draw_study_matrix"]
+
+NOTE = (
+    "* white-box. In brackets 95 % intervals, below them the paper's figure where it has one; the "
+    "paper attacked with own."
+)
+
+
+def draw_study_matrix(result: StudyResult) -> Figure:
+    """One heat map for each metric and objective, with the paper's figures inside the cells.
+
+    Columns without an attack (clean accuracy) stand at the right of every objective's map.
+    """
+    panels = attacked_series(result.cells)
+    rows = names_of(result.cells, "row")
+    widest = max(len(_columns(result.cells, *panel)) for panel in panels)
+    width = 1.2 * widest + 1.1 + 0.08 * max(len(name) for name in rows)
+    with figure_style():
+        figure, grid = start(
+            figure_title(result), len(panels), width, 0.62 * len(rows) + 0.9, NOTE
+        )  # fmt: skip
+        for axes, (metric, objective) in zip(grid, panels, strict=True):
+            image = _heat_map(axes, result, metric, objective)
+            figure.colorbar(image, ax=axes, label=axis_label(metric), fraction=0.04, pad=0.02)
+        return figure
+
+
+def _columns(cells: Sequence[StudyCell], metric: str, objective: str | None) -> list[str]:
+    """The columns of one map: in one order in all of them, clean figures last."""
+    there = [cell for cell in cells if cell.metric == metric and cell.objective == objective]
+    attacked = names_of(there, "column")
+    clean = names_of([c for c in cells if c.metric == metric and c.objective is None], "column")
+    order = [name for name in names_of(cells, "column") if name in attacked]
+    return [*order, *(name for name in clean if name not in attacked)]
+
+
+def _heat_map(axes: Any, result: StudyResult, metric: str, objective: str | None) -> Any:
+    rows = [
+        row
+        for row in names_of(result.cells, "row")
+        if any((cell.row, cell.metric) == (row, metric) for cell in result.cells)
+    ]
+    columns = _columns(result.cells, metric, objective)
+    low, high, colours = _colours(result.cells, metric)
+    values = [[float("nan")] * len(columns) for _ in rows]
+    for y, row in enumerate(rows):
+        for x, column in enumerate(columns):
+            cell = find(result.cells, row, column, metric, objective)
+            if cell is None:
+                axes.text(x, y, "–", ha="center", va="center", color="0.4")
+                continue
+            values[y][x] = scale_of(metric) * cell.measured
+            figure, interval = measured(cell).split(" ", 1)
+            paper = "" if cell.reported is None else f"paper {reported(cell)}"
+            place = (values[y][x] - low) / (high - low)
+            # Dark are the low end of cividis and both ends of the map for correlations.
+            dark = place < 0.55 if metric in PERCENT else abs(place - 0.5) > 0.3
+            write_cell(axes, x, y, figure, interval, paper, dark=dark)
+    axes.set_title(heading(metric, objective), fontsize=10)
+    axes.set_xticks(range(len(columns)), columns, fontsize=9)
+    axes.set_yticks(range(len(rows)), rows, fontsize=9)
+    across, down = axis_names(result.study)[::-1]
+    axes.set(xlabel=across, ylabel=down)
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
+
+
+def _colours(cells: Sequence[StudyCell], metric: str) -> tuple[float, float, str]:
+    """The ends of the colours, and their map: one whose lightness rises, or two-sided."""
+    if metric in PERCENT:
+        return 0.0, 100.0, "cividis"
+    largest = max(abs(cell.measured) for cell in cells if cell.metric == metric)
+    limit = 0.5 if largest <= 0.5 else max(1.0, largest)
+    return -limit, limit, "RdBu_r"

@@ -1,0 +1,105 @@
+"""The page of all studies: verdicts first, then each study, with filters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from multiway import __version__
+from multiway.report.page import Picture, render_page
+from multiway.report.studies.figures import study_pictures
+from multiway.report.studies.markdown import study_markdown
+from multiway.report.studies.tables import StudyTable, made_rows, study_tables
+from multiway.report.studies.words import (
+    LEGEND,
+    MARKS,
+    NO_ATTACK,
+    SMOKE,
+    identity,
+    in_order,
+    verdict_counts,
+)
+from multiway.studies.result import SCALES, VERDICTS, StudyResult
+
+__all__ = ["write_study_page"]
+
+LEAD = (
+    "Kim and others encode the classes of a network by long random codes instead of one-hot labels "
+    "(“Multi-way Encoding for Robustness”) and claim that attacks then transfer less and do less "
+    "harm. Here each of their tables and figures is measured again, beside theirs, and once more "
+    "with an attack that goes for the decision itself."
+)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """One study, ready to be shown."""
+
+    id: str
+    result: StudyResult
+    pictures: list[Picture]
+    tables: list[StudyTable]
+    made: list[tuple[str, str]]
+
+
+def write_study_page(path: Path, results: Iterable[StudyResult], store: Path) -> Path:
+    """Write one self-contained page of `results`.
+
+    Args:
+        store: where the arrays lie that some studies show as pictures.
+    """
+    ordered = in_order(results)
+    parts = [
+        _Part(
+            identity(each), each, study_pictures(each, store), study_tables(each), made_rows(each)
+        )
+        for each in ordered
+    ]
+    values: dict[str, Any] = {
+        "title": "Does the paper hold?",
+        "lead": LEAD,
+        "parts": parts,
+        "counts": verdict_counts(ordered),
+        "marks": MARKS,
+        # A class of the style sheet for each verdict, which is no word of its own.
+        "kinds": {word: f"v{place}" for place, word in enumerate(VERDICTS)},
+        "legend": LEGEND,
+        "smoke": SMOKE,
+        "choices": _choices(parts),
+        "data": _data(ordered),
+        "provenance": {
+            "page": f"multiway {__version__} report",
+            "store": f"{store.resolve().name}, {len(ordered)} results of studies",
+        },
+    }
+    return render_page(path, "studies.html", values)
+
+
+def _choices(parts: list[_Part]) -> Mapping[str, list[str]]:
+    """What the filters offer: only what is on the page."""
+    there = {table.objective for part in parts for table in part.tables}
+    words = {each.verdict for part in parts for each in part.result.verdicts}
+    objectives = list(dict.fromkeys(t.objective for part in parts for t in part.tables))
+    return {
+        "study": list(dict.fromkeys(part.result.study for part in parts)),
+        "scale": [s for s in SCALES if s in {part.result.scale for part in parts}],
+        "verdict": [word for word in VERDICTS if word in words],
+        "objective": [
+            *(name for name in objectives if name != NO_ATTACK),
+            *([NO_ATTACK] if NO_ATTACK in there else []),
+        ],
+    }
+
+
+def _data(results: list[StudyResult]) -> Markup:
+    """All results as JSON inside the page; no word in it can end the script that holds it."""
+    value = {
+        "results": {identity(each): each.as_dict() for each in results},
+        "markdown": {identity(each): study_markdown(each) for each in results},
+    }
+    return Markup(json.dumps(value, allow_nan=False).replace("<", "\\u003c"))

@@ -1,0 +1,132 @@
+"""The tables of a study: ours, the paper's and the difference, for each objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from multiway.report.studies.words import (
+    NO_ATTACK,
+    PERCENT,
+    axis_names,
+    difference,
+    heading,
+    measured,
+    reported,
+    seeds,
+)
+from multiway.studies.result import StudyCell, StudyResult
+
+__all__ = ["StudyTable", "made_rows", "series", "study_tables"]
+
+# The paper's attack first, then the one that decides, clean figures last.
+FIRST = ("own", "margin")
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """The figures of one metric and one objective.
+
+    Attributes:
+        objective: what the attacker ascends, or `no attack`.
+        names: how many columns, from the left, name the row.
+    """
+
+    title: str
+    caption: str
+    objective: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    names: int = 2
+
+
+def series(cells: Sequence[StudyCell]) -> list[tuple[str, str | None]]:
+    """The metrics and objectives of cells: by metric, `own` first and clean figures last."""
+    metrics = list(dict.fromkeys(cell.metric for cell in cells))
+    objectives = list(dict.fromkeys(cell.objective for cell in cells))
+    known = [name for name in FIRST if name in objectives]
+    others = [name for name in objectives if name is not None and name not in FIRST]
+    ordered = [*known, *others, *([None] if None in objectives else [])]
+    there = {(cell.metric, cell.objective) for cell in cells}
+    return [(m, o) for m in metrics for o in ordered if (m, o) in there]
+
+
+def study_tables(result: StudyResult) -> list[StudyTable]:
+    """One table for each metric and objective of a study."""
+    return [
+        _table(result, metric, objective, [
+            cell for cell in result.cells if (cell.metric, cell.objective) == (metric, objective)
+        ])
+        for metric, objective in series(result.cells)
+    ]  # fmt: skip
+
+
+def _table(
+    result: StudyResult, metric: str, objective: str | None, cells: Sequence[StudyCell]
+) -> StudyTable:
+    ours = "ours [95 %]"
+    columns = [*axis_names(result.study), ours]
+    values: list[Callable[[StudyCell], str]] = [_row, _column, measured]
+    if any(cell.reported is not None for cell in cells):
+        columns += ["paper", "difference"]
+        values += [reported, difference]
+    caption = ["in %, differences in points" if metric in PERCENT else "plain numbers"]
+    # What all cells share stands once, in the caption; what differs has a column.
+    for name, value in (("attack", _attack), ("n", _n), ("seeds", _seeds)):
+        told = list(dict.fromkeys(value(cell) for cell in cells))
+        if len(told) > 1:
+            columns.append(name)
+            values.append(value)
+        elif told[0]:
+            caption.append(f"n={told[0]}" if name == "n" else told[0])
+    caption.append("in brackets 95 % intervals")
+    if any(cell.white_box for cell in cells):
+        caption.append("* white-box")
+    if len(values) == 3 and result.paper and objective is not None:
+        caption.append("the paper gives no figures for this objective")
+    return StudyTable(
+        title=heading(metric, objective),
+        caption="; ".join(caption),
+        objective=objective or NO_ATTACK,
+        columns=columns,
+        rows=[[value(cell) for value in values] for cell in cells],
+    )
+
+
+def _row(cell: StudyCell) -> str:
+    return cell.row
+
+
+def _column(cell: StudyCell) -> str:
+    return cell.column
+
+
+def _attack(cell: StudyCell) -> str:
+    return cell.attack or ""
+
+
+def _n(cell: StudyCell) -> str:
+    return str(cell.n)
+
+
+def _seeds(cell: StudyCell) -> str:
+    return seeds(cell.seeds)
+
+
+def made_rows(result: StudyResult) -> list[tuple[str, str]]:
+    """How a result was made."""
+    made = result.provenance
+    attacks = dict.fromkeys(cell.attack for cell in result.cells if cell.attack)
+    rows = [
+        ("repeats", result.paper or "nothing in the paper: a control that it lacks"),
+        ("scale", result.scale),
+        ("data", made.data),
+        ("networks", made.models),
+        ("n", "no images" if made.n is None else f"{made.n} test images"),
+        ("seeds", ", ".join(str(seed) for seed in made.seeds) or "none"),
+        ("attacks", "; ".join(attacks) or "none"),
+        ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
+        ("differs from the paper", "; ".join(made.differs) or "in nothing that is known"),
+    ]
+    return [(name, value) for name, value in rows if value]
