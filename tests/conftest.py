@@ -12,11 +12,24 @@ import numpy as np
 import pytest
 import torch
 
+from multiway.data import load
+from multiway.errors import MultiwayError
+
 # Two test processes share two cores; a thread pool each would only get in the way.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """`@pytest.mark.real_data("mnist")` skips a test, with the reason, where that data is not."""
+    marker = item.get_closest_marker("real_data")
+    for name in marker.args if marker else ():
+        try:
+            load(name, "test")
+        except MultiwayError as error:
+            pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ OWNERS = {
     "cpu": Setting("cifar10", "resnet-8", "cifar-cpu", {"epochs": 5}),
     "paper": Setting("cifar10", "preact-18", "cifar-steps", {}),
 }
-COUNTS = {"smoke": 100, "cpu": 500, "paper": 500}
+COUNTS = {"smoke": 100, "cpu": 1000, "paper": 1000}
 THEFTS = {
     "smoke": Setting("mnist5k", "wong", "digits", {"epochs": 3}),
     "cpu": Setting("cifar10", "resnet-8", "cifar-cpu", {"epochs": 5}),
