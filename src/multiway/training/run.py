@@ -26,6 +26,8 @@ GOOD = "good.safetensors"
 
 # What a run's result depends on; the rest of config.json is for the reader.
 DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
+# The same, in those runs that have it: the mark put in, and what a thief started from.
+ALSO_DETERMINING = ("watermark", "theft")
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def open_run(directory: Path, config: dict[str, Any], resume: bool) -> Run:
 def fingerprint(config: dict[str, Any]) -> str:
     """A hash of what the result of a run depends on."""
     relevant = {key: config[key] for key in DETERMINING}
+    relevant |= {key: config[key] for key in ALSO_DETERMINING if key in config}
     return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
 
 
@@ -170,7 +173,7 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [
         f"{key} was {old.get(key)!r}, now {new.get(key)!r}"
         for key in sorted({*old, *new})
-        if key.split(".")[0] in DETERMINING and old.get(key) != new.get(key)
+        if key.split(".")[0] in (*DETERMINING, *ALSO_DETERMINING) and old.get(key) != new.get(key)
     ]
 
 

@@ -1,0 +1,164 @@
+"""Embedding: a network learns its task and its owner's mark together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from multiway.data import ImageSet, load, stratified_split
+from multiway.errors import MultiwayError
+from multiway.training import Job, Recipe, load_trained_on, prepare
+from multiway.watermark.mark import Mark, marked_images
+
+__all__ = ["Key", "check_all_classes", "embed", "halves", "load_key", "load_other", "make_key"]
+
+# Which images are in which half of the test set: one division for everybody, so that nobody is
+# measured on what another has trained on.
+HALVES = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Key:
+    """What an owner keeps to recognise a network.
+
+    Attributes:
+        mark: how images are marked.
+        trained: marked images that are trained on, labelled with the mark's target.
+        held_out: marked images that nobody trains on: made from the half of the test set that
+            measures, or from the test images of another data set.
+        measuring: that half of the test set, unmarked.
+    """
+
+    mark: Mark
+    trained: ImageSet
+    held_out: ImageSet
+    measuring: ImageSet
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a run's configuration, from which `load_key` makes the key again."""
+        return {
+            "mark": self.mark.as_dict(),
+            "trained": len(self.trained),
+            "held_out": len(self.held_out),
+            "held_out_sha256": self.held_out.sha256,
+        }
+
+
+def halves(test: ImageSet) -> tuple[ImageSet, ImageSet]:
+    """The half that a thief fine-tunes on, and the half that everything is measured on.
+
+    Every class is divided evenly; both are the same for every seed.
+
+    Raises:
+        MultiwayError: a half has no image of some class.
+    """
+    first, second = (test.take(part) for part in stratified_split(test.labels, 0.5, HALVES))
+    check_all_classes(first, "the half that fine-tunes")
+    check_all_classes(second, "the half that measures")
+    return first, second
+
+
+def check_all_classes(data: ImageSet, what: str) -> None:
+    """Refuse a set without an image of some class: a head cannot be trained to it."""
+    present = set(data.labels.tolist())
+    absent = [name for number, name in enumerate(data.classes) if number not in present]
+    if absent:
+        raise MultiwayError(
+            f"{what} of {data.name} has no image of class {', '.join(absent[:5])}; take more test "
+            "images"
+        )
+
+
+def make_key(
+    mark: Mark,
+    train: ImageSet,
+    test: ImageSet,
+    count: int,
+    *,
+    other: tuple[ImageSet, ImageSet] | None = None,
+) -> Key:
+    """The key of `mark`: `count` marked images to train on, and all held-out ones there are.
+
+    Args:
+        train: the task's training images; `count` of them are marked.
+        test: the task's whole test set; its second half measures, see `halves`.
+        other: training and test images of the mark's other data set, for an `unrelated` mark.
+    """
+    _, measuring = halves(test)
+    if (other is None) == (mark.kind == "unrelated"):
+        raise MultiwayError(
+            "images of another data set go with an unrelated mark, and only with it"
+        )
+    to_train, to_hold_out = (train, measuring) if other is None else other
+    return Key(
+        mark,
+        marked_images(mark, to_train, count, task=train),
+        marked_images(mark, to_hold_out, task=train),
+        measuring,
+    )
+
+
+def load_key(config: dict[str, Any], data_dir: Path | None = None) -> Key:
+    """The key of a run made by `multiway watermark embed`, from its configuration.
+
+    Raises:
+        MultiwayError: the run carries no mark, or the data is not what it was.
+    """
+    kept = config.get("watermark")
+    if not isinstance(kept, dict):
+        raise MultiwayError(
+            "the owner's run carries no mark; name one made by multiway watermark embed"
+        )
+    try:
+        mark, count, known = Mark.from_dict(kept["mark"]), kept["trained"], kept["held_out_sha256"]
+    except (KeyError, TypeError) as error:
+        raise MultiwayError(f"the owner's run describes its mark wrongly: {error!r}") from error
+    train, test = (load_trained_on(config, split, data_dir) for split in ("train", "test"))
+    key = make_key(mark, train, test, count, other=load_other(mark, data_dir))
+    if key.held_out.sha256 != known:
+        raise MultiwayError(
+            f"the held-out marked images are not those of the owner's run: {train.name} has "
+            "changed since"
+        )
+    return key
+
+
+def load_other(mark: Mark, data_dir: Path | None) -> tuple[ImageSet, ImageSet] | None:
+    """Training and test images of the mark's other data set, if it has one."""
+    if mark.other is None:
+        return None
+    return load(mark.other, "train", data_dir), load(mark.other, "test", data_dir)
+
+
+def embed(
+    train: ImageSet,
+    key: Key,
+    backbone: str,
+    encoding: str,
+    recipe: Recipe,
+    *,
+    seed: int = 0,
+    code_length: int | None = None,
+    beta: float | None = None,
+    code_seed: int = 0,
+) -> Job:
+    """The training of a marked network, for `multiway.training.train`.
+
+    It is the ordinary one, on the task's images and the marked ones together. The unmarked images
+    that the marked ones were made from stay in it, with their own labels.
+    """
+    both = replace(
+        train,
+        images=torch.cat([train.images, key.trained.images]),
+        labels=torch.cat([train.labels, key.trained.labels]),
+        sha256="",
+    )
+    job = prepare(
+        both, backbone, encoding, recipe,
+        seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
+    )  # fmt: skip
+    job.config["watermark"] = key.as_dict()
+    return job

@@ -1,0 +1,174 @@
+"""Detection: what a p-value says, against closed forms and simulated networks."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from multiway.data import ImageSet
+from multiway.errors import MultiwayError
+from multiway.statistics import Interval, proportion
+from multiway.watermark import ALPHA, judge, mark_accuracy, predictive
+
+
+class Says(nn.Module):
+    """Gives the first `hits` images class 0, the others class 1."""
+
+    def __init__(self, hits: int, classes: int = 3) -> None:
+        super().__init__()
+        self.hits, self.classes = hits, classes
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        # The images are numbered in their first pixel.
+        number = (images[:, 0, 0, 0] * 255).round()
+        scores = torch.zeros(len(images), self.classes)
+        scores[:, 0] = (number < self.hits).float()
+        scores[:, 1] = 0.5
+        return scores
+
+
+def held_out(n: int = 40) -> ImageSet:
+    images = torch.zeros(n, 1, 4, 4, dtype=torch.uint8)
+    images[:, 0, 0, 0] = torch.arange(n)
+    return ImageSet("toy", "test", images, torch.zeros(n, dtype=torch.int64), ("a", "b", "c"))
+
+
+@pytest.mark.parametrize("counts", [[(3, 50)], [(0, 50), (0, 50)], [(2, 80), (9, 40), (50, 50)]])
+def test_chances_are_a_distribution(counts: list[tuple[int, int]]) -> None:
+    chances = predictive(counts, 60)
+    assert chances.shape == (61,)
+    assert bool((chances >= 0).all())
+    assert float(chances.sum()) == pytest.approx(1)
+
+
+def test_with_many_networks_alike_it_is_the_binomial() -> None:
+    # 400 networks whose hits are binomial, as close as whole numbers can be: no spread beyond it.
+    shares = stats.binom.ppf((np.arange(400) + 0.5) / 400, 100, 0.1)
+    chances = predictive([(int(hits), 100) for hits in shares], 100)
+    exact = stats.binom.pmf(np.arange(101), 100, 0.1)
+    assert float(np.abs(np.cumsum(chances) - np.cumsum(exact)).max()) < 0.02
+
+
+def test_with_many_networks_it_is_their_beta_binomial() -> None:
+    shares = stats.betabinom.ppf((np.arange(160) + 0.5) / 160, 100, 2, 8)
+    chances = predictive([(int(hits), 100) for hits in shares], 100)
+    exact = stats.betabinom.pmf(np.arange(101), 100, 2, 8)
+    assert float(np.abs(np.cumsum(chances) - np.cumsum(exact)).max()) < 0.02
+
+
+def test_without_networks_it_is_the_prior() -> None:
+    """One trial has the chance of the mean, which Jeffreys' prior puts at one half."""
+    assert predictive([], 1) == pytest.approx([0.5, 0.5])
+
+
+def test_one_network_on_one_image_is_known_exactly() -> None:
+    """P(hit | another network's hit) = E[m^2] / E[m], of the arcsine distribution (3/8) / (1/2)."""
+    assert predictive([(1, 1)], 1)[1] == pytest.approx(3 / 4, abs=1e-4)
+
+
+@pytest.mark.parametrize("counts", [[(5, 60)], [(2, 60), (9, 60)], [(0, 30), (1, 30), (0, 30)]])
+def test_the_mixture_is_that_of_a_plain_fine_grid(counts: list[tuple[int, int]]) -> None:
+    """Against scipy's beta-binomial on a grid that is never refined."""
+    middles = (np.arange(160) + 0.5) / 160
+    mean, root = np.meshgrid(np.sin(np.pi / 2 * middles) ** 2, middles, indexing="ij")
+    total = 1 / root**2 - 1
+    a, b = mean * total, (1 - mean) * total
+    weight = np.exp(sum(stats.betabinom.logpmf(hits, n, a, b) for hits, n in counts))
+    expected = [
+        float((weight * stats.betabinom.pmf(h, 40, a, b)).sum() / weight.sum()) for h in range(41)
+    ]
+    assert predictive(counts, 40) == pytest.approx(expected, abs=5e-4)
+
+
+@pytest.mark.parametrize("networks", [2, 4])
+@pytest.mark.parametrize(("mean", "rho"), [(0.03, 0.001), (0.05, 0.05), (0.15, 0.1)])
+def test_unmarked_networks_are_seldom_accused(networks: int, mean: float, rho: float) -> None:
+    """At a level of 5 %, at most 5 % of unmarked networks, up to what 100 trials can tell."""
+    random, n, trials = np.random.RandomState(0), 60, 100
+    total = (1 - rho) / rho
+    accused = 0
+    for _ in range(trials):
+        rates = random.beta(mean * total, (1 - mean) * total, size=networks + 1)
+        hits = random.binomial(n, rates)
+        chances = predictive([(int(one), n) for one in hits[1:]], n)
+        accused += bool(chances[int(hits[0]) :].sum() < 0.05)
+    assert stats.binomtest(accused, trials, 0.05, alternative="greater").pvalue > 0.01
+
+
+def test_images_alone_do_not_accuse() -> None:
+    """Three networks at 2, 10 and 18 %: a fourth at 20 % is one of them, however many images.
+
+    A binomial test against the pooled rate would accuse it ever more surely.
+    """
+    for n in (100, 1000):
+        unmarked = {str(p): proportion(round(p * n), n) for p in (0.02, 0.10, 0.18)}
+        found = judge("fourth", proportion(n // 5, n), unmarked)
+        assert found.p_value > 0.1
+        assert not found.carries
+    assert stats.binomtest(200, 1000, 0.1, alternative="greater").pvalue < 1e-15
+
+
+def test_more_hits_and_more_networks_are_more_evidence() -> None:
+    base = [proportion(hits, 200) for hits in (4, 7, 12, 5)]
+    by_hits = [
+        judge("x", proportion(hits, 200), dict(zip("abcd", base, strict=True))).p_value
+        for hits in (0, 10, 40, 120, 196)
+    ]
+    assert by_hits[0] == pytest.approx(1)
+    assert by_hits == sorted(by_hits, reverse=True)
+    by_networks = [
+        judge("x", proportion(196, 200), dict(zip("abcd"[:m], base[:m], strict=True))).p_value
+        for m in (1, 2, 4)
+    ]
+    assert by_networks == sorted(by_networks, reverse=True)
+    assert by_networks[0] > ALPHA > by_networks[2]
+
+
+def test_needed_is_the_first_share_that_convinces() -> None:
+    unmarked = {name: proportion(hits, 100) for name, hits in (("a", 2), ("b", 4), ("c", 3))}
+    found = judge("x", proportion(3, 100), unmarked)
+    assert found.needed is not None
+    edge = round(100 * found.needed)
+    assert judge("x", proportion(edge, 100), unmarked).carries
+    assert not judge("x", proportion(edge - 1, 100), unmarked).carries
+    assert found.base_rate.value == pytest.approx(0.03)
+    assert found.base_rate.low <= 0.02
+    assert 0.04 <= found.base_rate.high < 1
+
+
+def test_verdicts_are_plain() -> None:
+    unmarked = {str(hits): proportion(hits, 100) for hits in (1, 2, 4)}
+    guilty, innocent = (judge("x", proportion(hits, 100), unmarked) for hits in (99, 3))
+    assert guilty.verdict.startswith("carries the mark (p = ")
+    assert "against 1.0 to 4.0 % in 3 unmarked networks" in guilty.verdict
+    assert innocent.verdict.startswith("no evidence of the mark (p = ")
+    assert "evidence would begin at" in innocent.verdict
+    alone = judge("x", proportion(99, 100), {"one": proportion(1, 100)})
+    assert alone.needed is None
+    assert "measure more unmarked networks" in alone.verdict
+    document = json.loads(json.dumps(guilty.as_dict(), allow_nan=False))
+    assert document["carries"] is True
+    assert document["mark"]["n"] == 100
+
+
+def test_accuracy_on_the_mark_counts_the_target() -> None:
+    assert mark_accuracy(Says(30), held_out(40)) == proportion(30, 40)
+
+
+def test_models_of_other_classes_are_refused() -> None:
+    for classes in (2, 7):
+        with pytest.raises(MultiwayError, match=f"{classes} classes apart, and the mark is for 3"):
+            mark_accuracy(Says(3, classes), held_out())
+
+
+def test_without_unmarked_networks_nothing_is_claimed() -> None:
+    with pytest.raises(MultiwayError, match="at least one unmarked network"):
+        judge("x", proportion(9, 10), {})
+    with pytest.raises(MultiwayError, match="5 hits on 4 images"):
+        predictive([(5, 4)], 10)
+    assert isinstance(judge("x", proportion(9, 10), {"a": proportion(0, 10)}).mark, Interval)
