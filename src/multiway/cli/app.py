@@ -16,10 +16,12 @@ from multiway.cli import (
     diagnose,
     evaluate,
     landscape,
+    report,
     reproduce,
     saliency,
     train,
     transfer,
+    watermark,
 )
 
 __all__ = ["app"]
@@ -79,6 +81,10 @@ app.command(
 app.command(
     "reproduce", epilog="Example: multiway reproduce transfer --scale smoke --store multiway-store"
 )(reproduce.reproduce)
+app.command("report", epilog="Example: multiway report --store multiway-store --out report.html")(
+    report.report
+)
 app.command(
     "diagnose", epilog="Example: multiway diagnose runs/a-ro --eps 0.2 --substitute runs/a-1ofk"
 )(diagnose.diagnose)
+app.add_typer(watermark.app, name="watermark", help="Mark a network, steal it, look for the mark.")

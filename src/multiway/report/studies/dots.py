@@ -10,7 +10,14 @@ from matplotlib.lines import Line2D
 
 from multiway.report.studies.layout import axis_label, figure_title, names_of, start
 from multiway.report.studies.tables import series
-from multiway.report.studies.words import METRIC_NAMES, NO_ATTACK, PERCENT, scale_of
+from multiway.report.studies.words import (
+    METRIC_NAMES,
+    NO_ATTACK,
+    PERCENT,
+    UNGUIDED,
+    goal,
+    scale_of,
+)
 from multiway.report.style import COLOURS, GREY, MARKERS, figure_style
 from multiway.studies.result import StudyCell, StudyResult
 
@@ -22,7 +29,7 @@ LINE = 0.3  # inches for each name at the left
 def draw_study_dots(result: StudyResult) -> Figure:
     """A line for each row of the table, a panel for each column, so that rows can be compared.
 
-    Objectives have a colour and a marker each. Where there is only one objective, a single panel
+    Objectives have a colour and a marker each. Where no figure has an objective, a single panel
     holds all, and colour and marker tell its rows (or columns, whichever are fewer) apart.
     """
     metrics = names_of(result.cells, "metric")
@@ -87,19 +94,19 @@ class _Panel:
 def _panels(cells: Sequence[StudyCell], metric: str) -> list[_Panel]:
     here = [cell for cell in cells if cell.metric == metric]
     rows, columns = names_of(here, "row"), names_of(here, "column")
-    objectives = [objective for _, objective in series(here)]
-    if len(objectives) == 1:
+    goals = [name for _, name in series(here)]
+    if not set(goals) - set(UNGUIDED):
         down, across = ("row", "column") if len(rows) >= len(columns) else ("column", "row")
         panel = _Panel(METRIC_NAMES[metric], metric)
         panel.dots = [(getattr(cell, down), getattr(cell, across), cell) for cell in here]
         return [panel]
     panels: dict[str, _Panel] = {}
-    for objective in objectives:
+    for name in goals:
         for cell in here:
-            if cell.objective == objective:
+            if goal(cell) == name:
                 panel = panels.setdefault(cell.column, _Panel(cell.column, metric))
-                panel.dots.append((cell.row, cell.objective or NO_ATTACK, cell))
-    return [panels[name] for name in columns]
+                panel.dots.append((cell.row, name, cell))
+    return [panels[column] for column in columns]
 
 
 def _style(name: str, names: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from multiway.report.studies.tables import series
-from multiway.report.studies.words import METRIC_NAMES, seeds, unit
+from multiway.report.studies.words import METRIC_NAMES, UNGUIDED, goal, seeds, unit
 from multiway.studies.result import StudyCell, StudyResult
 
 __all__ = ["attacked_series", "axis_label", "figure_title", "find", "names_of", "start"]
@@ -63,11 +63,11 @@ def axis_label(metric: str) -> str:
     return METRIC_NAMES[metric].lower() + (f" ({unit(metric)})" if unit(metric) else "")
 
 
-def attacked_series(cells: Sequence[StudyCell]) -> list[tuple[str, str | None]]:
-    """The metrics and objectives; clean figures for themselves only where nothing is attacked."""
+def attacked_series(cells: Sequence[StudyCell]) -> list[tuple[str, str]]:
+    """The metrics and goals; what has no objective for itself only where nothing has one."""
     every = series(cells)
-    attacked = {metric for metric, objective in every if objective is not None}
-    return [(m, o) for m, o in every if o is not None or m not in attacked]
+    guided = {metric for metric, name in every if name not in UNGUIDED}
+    return [(m, name) for m, name in every if name not in UNGUIDED or m not in guided]
 
 
 def names_of(cells: Sequence[StudyCell], field: str) -> list[str]:
@@ -76,12 +76,9 @@ def names_of(cells: Sequence[StudyCell], field: str) -> list[str]:
 
 
 def find(
-    cells: Sequence[StudyCell], row: str, column: str, metric: str, objective: str | None
+    cells: Sequence[StudyCell], row: str, column: str, metric: str, name: str
 ) -> StudyCell | None:
-    """The cell of that place; one without an attack where there is none of that objective."""
+    """The cell of that place and goal; where there is none, the one without an objective."""
     here = [c for c in cells if (c.row, c.column, c.metric) == (row, column, metric)]
-    for wanted in (objective, None):
-        for cell in here:
-            if cell.objective == wanted:
-                return cell
-    return None
+    by_goal = {goal(cell): cell for cell in here}
+    return next((by_goal[each] for each in (name, *UNGUIDED) if each in by_goal), None)

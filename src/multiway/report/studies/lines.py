@@ -21,20 +21,31 @@ from multiway.report.studies.layout import (
     names_of,
     start,
 )
-from multiway.report.studies.words import PERCENT, axis_names, heading, scale_of
+from multiway.report.studies.words import (
+    PERCENT,
+    UNGUIDED,
+    axis_names,
+    goal,
+    heading,
+    papers_goal,
+    scale_of,
+)
 from multiway.report.style import COLOURS, MARKERS, figure_style
 from multiway.studies.result import StudyCell, StudyResult
 
 __all__ = ["draw_study_lines", "left_out", "number_of"]
 
 WITHOUT_END = ("unbounded", "unlimited", "inf")
-NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:/\d+)?)(?:,\s*(.+)|\s+.+)?")
+AMOUNT = r"(\d+(?:\.\d+)?(?:/\d+)?)"
+# `10`, `10, beta 1000` or `10 steps`; and `white-box 10`.
+NUMBER_FIRST = re.compile(AMOUNT + r"(?:,\s*(.+)|\s+.+)?")
+NUMBER_LAST = re.compile(r"(.+?),?\s+" + AMOUNT)
 
 # From here on a linear axis would press the small numbers together.
 WIDE = 50
 
 BANDS = "Bands are 95 % intervals."
-PAPER = "Open markers on broken lines are the paper's figures, which it made with own."
+PAPER = "Open markers on broken lines are the paper's figures"
 
 
 @dataclass(frozen=True)
@@ -47,17 +58,21 @@ class _Line:
 
 
 def number_of(name: str) -> tuple[float, str] | None:
-    """The number that a row or column stands for, and what comes after a comma.
+    """The number that a row or column stands for, and what else its name says.
 
     Example:
-        >>> number_of("10, beta 1000"), number_of("unbounded"), number_of("clean")
-        ((10.0, 'beta 1000'), (inf, ''), None)
+        >>> number_of("10, beta 1000"), number_of("white-box 7")
+        ((10.0, 'beta 1000'), (7.0, 'white-box'))
+        >>> number_of("unbounded"), number_of("clean")
+        ((inf, ''), None)
     """
     first, _, rest = name.partition(", ")
     if first.lower() in WITHOUT_END:
         return math.inf, rest
-    found = NUMBER.fullmatch(name)
-    return (float(Fraction(found[1])), found[2] or "") if found else None
+    if found := NUMBER_FIRST.fullmatch(name):
+        return float(Fraction(found[1])), found[2] or ""
+    found = NUMBER_LAST.fullmatch(name)
+    return (float(Fraction(found[2])), found[1]) if found else None
 
 
 def left_out(result: StudyResult) -> list[StudyCell]:
@@ -81,10 +96,10 @@ def draw_study_lines(result: StudyResult) -> Figure:
         figure, grid = start(
             figure_title(result), len(panels), 4.2, 3.1, _note(result), legend
         )  # fmt: skip
-        for axes, ((metric, objective), group) in zip(grid, panels, strict=True):
-            chosen = [line for line in lines[metric, objective] if line.group == group]
+        for axes, ((metric, ascended), group) in zip(grid, panels, strict=True):
+            chosen = [line for line in lines[metric, ascended] if line.group == group]
             _draw_panel(axes, result, metric, chosen, names, along)
-            title = heading(metric, objective)
+            title = heading(metric, ascended)
             axes.set_title(f"{group}: {title}" if group else title, fontsize=10)
         figure.legend(
             handles=_handles(names, lines.values()), loc="outside right center", fontsize=8,
@@ -105,14 +120,12 @@ def _along(cells: Sequence[StudyCell]) -> str:
     return field
 
 
-def _lines(
-    cells: Sequence[StudyCell], along: str, metric: str, objective: str | None
-) -> list[_Line]:
+def _lines(cells: Sequence[StudyCell], along: str, metric: str, ascended: str) -> list[_Line]:
     across = "column" if along == "row" else "row"
     found: dict[str, dict[float, StudyCell]] = {}
     for cell in cells:
         here = number_of(getattr(cell, along))
-        if here is not None and cell.metric == metric and cell.objective in (objective, None):
+        if here is not None and cell.metric == metric and goal(cell) in (ascended, *UNGUIDED):
             x, variant = here
             name = getattr(cell, across) + (f", {variant}" if variant else "")
             found.setdefault(name, {})[x] = cell
@@ -134,7 +147,8 @@ def _groups(lines: Sequence[_Line]) -> list[str]:
 def _note(result: StudyResult) -> str:
     parts = [BANDS]
     if any(cell.reported is not None for cell in result.cells):
-        parts.append(PAPER)
+        attacked = papers_goal(result)
+        parts.append(f"{PAPER}{f', whose attack ascends {attacked}' if attacked else ''}.")
     rest = names_of(left_out(result), _along(result.cells))
     if rest:
         parts.append(f"Only in the table: {', '.join(rest)}.")
@@ -177,7 +191,11 @@ def _draw_panel(
             axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
         axes.plot(x, middle, linewidth=1.5, markersize=5, label=line.name, **style)
         _draw_paper(axes, result, line, edge, style)
-    _name_axes(axes, places, edge, metric, axis_names(result.study)[along == "column"])
+    beyond = {getattr(c, along) for line in lines for x, c in line.points.items() if x == math.inf}
+    _name_axes(axes, places, edge, min(beyond, default=""))
+    axes.set(xlabel=axis_names(result.study)[along == "column"], ylabel=axis_label(metric))
+    if metric in PERCENT:
+        axes.set_ylim(-3, 103)
 
 
 def _draw_paper(
@@ -215,13 +233,11 @@ def _set_axis(axes: Any, finite: Sequence[float], has_end: bool) -> float:
     return edge
 
 
-def _name_axes(axes: Any, places: Sequence[float], edge: float, metric: str, along: str) -> None:
-    labels = [f"{x:g}" if math.isfinite(x) else "unbounded" for x in places]
+def _name_axes(axes: Any, places: Sequence[float], edge: float, beyond: str) -> None:
+    """A tick for each number; what stands at infinity keeps its name."""
+    labels = [f"{x:g}" if math.isfinite(x) else beyond for x in places]
     where = [x if math.isfinite(x) else edge for x in places]
     slant = {"rotation": 50, "ha": "right", "rotation_mode": "anchor"} if len(where) > 5 else {}
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(where, labels, fontsize=8, **slant)
-    axes.set(xlabel=along, ylabel=axis_label(metric))
     axes.grid(axis="y", color="0.9")
-    if metric in PERCENT:
-        axes.set_ylim(-3, 103)

@@ -18,8 +18,8 @@ from multiway.report.studies.tables import StudyTable, made_rows, study_tables
 from multiway.report.studies.words import (
     LEGEND,
     MARKS,
-    NO_ATTACK,
     SMOKE,
+    UNGUIDED,
     identity,
     in_order,
     verdict_counts,
@@ -82,17 +82,13 @@ def write_study_page(path: Path, results: Iterable[StudyResult], store: Path) ->
 
 def _choices(parts: list[_Part]) -> Mapping[str, list[str]]:
     """What the filters offer: only what is on the page."""
-    there = {table.objective for part in parts for table in part.tables}
     words = {each.verdict for part in parts for each in part.result.verdicts}
     objectives = list(dict.fromkeys(t.objective for part in parts for t in part.tables))
     return {
         "study": list(dict.fromkeys(part.result.study for part in parts)),
         "scale": [s for s in SCALES if s in {part.result.scale for part in parts}],
         "verdict": [word for word in VERDICTS if word in words],
-        "objective": [
-            *(name for name in objectives if name != NO_ATTACK),
-            *([NO_ATTACK] if NO_ATTACK in there else []),
-        ],
+        "objective": sorted(objectives, key=lambda name: name in UNGUIDED),
     }
 
 

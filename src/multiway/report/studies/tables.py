@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from multiway.report.studies.words import (
-    NO_ATTACK,
     PERCENT,
+    UNGUIDED,
     axis_names,
     difference,
+    goal,
     heading,
     measured,
+    papers_goal,
     reported,
     seeds,
 )
@@ -28,8 +30,7 @@ class StudyTable:
     """The figures of one metric and one objective.
 
     Attributes:
-        objective: what the attacker ascends, or `no attack`.
-        names: how many columns, from the left, name the row.
+        objective: what the attacker ascends, see `words.goal`.
     """
 
     title: str
@@ -37,33 +38,29 @@ class StudyTable:
     objective: str
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
-    names: int = 2
 
 
-def series(cells: Sequence[StudyCell]) -> list[tuple[str, str | None]]:
-    """The metrics and objectives of cells: by metric, `own` first and clean figures last."""
+def series(cells: Sequence[StudyCell]) -> list[tuple[str, str]]:
+    """The metrics and goals (`words.goal`) of cells: `own` first and clean figures last."""
     metrics = list(dict.fromkeys(cell.metric for cell in cells))
-    objectives = list(dict.fromkeys(cell.objective for cell in cells))
-    known = [name for name in FIRST if name in objectives]
-    others = [name for name in objectives if name is not None and name not in FIRST]
-    ordered = [*known, *others, *([None] if None in objectives else [])]
-    there = {(cell.metric, cell.objective) for cell in cells}
-    return [(m, o) for m in metrics for o in ordered if (m, o) in there]
+    goals = list(dict.fromkeys(goal(cell) for cell in cells))
+    known = [name for name in FIRST if name in goals]
+    others = [name for name in goals if name not in FIRST and name not in UNGUIDED]
+    there = {(cell.metric, goal(cell)) for cell in cells}
+    return [(m, g) for m in metrics for g in (*known, *others, *UNGUIDED) if (m, g) in there]
 
 
 def study_tables(result: StudyResult) -> list[StudyTable]:
     """One table for each metric and objective of a study."""
     return [
-        _table(result, metric, objective, [
-            cell for cell in result.cells if (cell.metric, cell.objective) == (metric, objective)
+        _table(result, metric, name, [
+            cell for cell in result.cells if (cell.metric, goal(cell)) == (metric, name)
         ])
-        for metric, objective in series(result.cells)
+        for metric, name in series(result.cells)
     ]  # fmt: skip
 
 
-def _table(
-    result: StudyResult, metric: str, objective: str | None, cells: Sequence[StudyCell]
-) -> StudyTable:
+def _table(result: StudyResult, metric: str, name: str, cells: Sequence[StudyCell]) -> StudyTable:
     ours = "ours [95 %]"
     columns = [*axis_names(result.study), ours]
     values: list[Callable[[StudyCell], str]] = [_row, _column, measured]
@@ -72,22 +69,22 @@ def _table(
         values += [reported, difference]
     caption = ["in %, differences in points" if metric in PERCENT else "plain numbers"]
     # What all cells share stands once, in the caption; what differs has a column.
-    for name, value in (("attack", _attack), ("n", _n), ("seeds", _seeds)):
+    for title, value in (("attack", _attack), ("n", _n), ("seeds", _seeds)):
         told = list(dict.fromkeys(value(cell) for cell in cells))
         if len(told) > 1:
-            columns.append(name)
+            columns.append(title)
             values.append(value)
         elif told[0]:
-            caption.append(f"n={told[0]}" if name == "n" else told[0])
+            caption.append(f"n={told[0]}" if title == "n" else told[0])
     caption.append("in brackets 95 % intervals")
     if any(cell.white_box for cell in cells):
         caption.append("* white-box")
-    if len(values) == 3 and result.paper and objective is not None:
+    if papers_goal(result) not in (None, name) and name not in UNGUIDED:
         caption.append("the paper gives no figures for this objective")
     return StudyTable(
-        title=heading(metric, objective),
+        title=heading(metric, name),
         caption="; ".join(caption),
-        objective=objective or NO_ATTACK,
+        objective=name,
         columns=columns,
         rows=[[value(cell) for value in values] for cell in cells],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from multiway.studies.registry import STUDIES
 from multiway.studies.result import (
     FAILS,
     HOLDS,
@@ -22,12 +23,15 @@ __all__ = [
     "METRIC_NAMES",
     "NO_ATTACK",
     "SMOKE",
+    "UNGUIDED",
     "axis_names",
     "difference",
+    "goal",
     "heading",
     "identity",
     "in_order",
     "measured",
+    "papers_goal",
     "plain",
     "reported",
     "scale_of",
@@ -37,14 +41,9 @@ __all__ = [
 ]
 
 ABSENT = "–"
-NO_ATTACK = "no attack"
-
-# The paper's order, then what it lacks.
-ORDER = (
-    "intro", "length", "correlation", "saliency", "transfer", "benchmark", "corruption",
-    "iterations", "landscape", "watermark", "ablation", "confidence", "epsilon", "controls",
-    "objectives", "autoattack",
-)  # fmt: skip
+NO_ATTACK, MIXED = "no attack", "no single objective"
+# Figures that belong to no objective, and so beside those of each.
+UNGUIDED = (MIXED, NO_ATTACK)
 
 # What rows and columns of a study's table are.
 AXES = {
@@ -98,24 +97,26 @@ LEGEND = (
     ),
     (
         "own",
-        "the attacker raises the loss the network was trained with, as the paper does. For RO that "
-        "loss says little about the decision, so this attack is easily led astray.",
+        "the attacker raises the loss the network was trained with, as in the paper's one-step "
+        "attacks. For RO that loss says little about the decision, so the attack is easily led "
+        "astray.",
     ),
     (
         "margin",
         "the attacker raises the lead of the best wrong class over the true one, which is what "
-        "decides. A defence is worth as much as it withstands here.",
+        "decides. A defence is worth as much as it withstands here. The paper's attacks of many "
+        "steps do so, too.",
     ),
     (
         "ours, paper, difference",
         "what was measured here, with its 95 % interval in brackets; what the paper prints; ours "
         "minus the paper's, in percentage points where the figures are percentages. The paper's "
-        "figures were made with own.",
+        "figures stand beside the objective of the paper's attack.",
     ),
     (HOLDS, "the difference that the claim speaks of lies above 0 with its whole 95 % interval, "
-        "for own and for margin and for every other objective measured."),
-    (ONLY_OWN, "it does so for own, but not for a better attack: the claim is about the attack, "
-        "not about the network."),
+        "for the paper's attack and for every other objective measured."),
+    (ONLY_OWN, "it does so for the objective of the paper's attack, but not for another: the claim "
+        "is about the attack, not about the network."),
     (FAILS, "the difference has the other sign, or cannot be told from chance; the reason says "
         "which."),
     (UNMEASURED, "figures that the claim needs were not made at this scale; smoke never judges."),
@@ -142,7 +143,7 @@ def in_order(results: Iterable[StudyResult]) -> list[StudyResult]:
     """As the paper has them; of one study the largest scale first."""
 
     def place(result: StudyResult) -> tuple[int, str, int]:
-        known = ORDER.index(result.study) if result.study in ORDER else len(ORDER)
+        known = STUDIES.index(result.study) if result.study in STUDIES else len(STUDIES)
         return known, result.study, -SCALES.index(result.scale)
 
     return sorted(results, key=place)
@@ -200,19 +201,32 @@ def seeds(numbers: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(str(each) for each in numbers)}"
 
 
-def heading(metric: str, objective: str | None) -> str:
+def goal(cell: StudyCell) -> str:
+    """What the attacker ascends: an objective, no single one (as AutoAttack), or no attack."""
+    return cell.objective or (NO_ATTACK if cell.attack is None else MIXED)
+
+
+def papers_goal(result: StudyResult) -> str | None:
+    """The objective of the paper's attack, beside which its figures stand."""
+    beside = [goal(cell) for cell in result.cells if cell.reported is not None]
+    return next((each for each in beside if each not in UNGUIDED), None)
+
+
+def heading(metric: str, goal: str) -> str:
     """What a table or a panel shows.
 
     Example:
         >>> heading("correlation", "own")
         'Correlation of gradient signs, gradients of own'
     """
-    if objective is None:
-        return (
-            f"{METRIC_NAMES[metric]}, {NO_ATTACK}" if metric == "accuracy" else METRIC_NAMES[metric]
-        )
-    whose = "gradients of" if metric == "correlation" else "attacker ascends"
-    return f"{METRIC_NAMES[metric]}, {whose} {objective}"
+    name = METRIC_NAMES[metric]
+    if goal == NO_ATTACK:
+        return f"{name}, {goal}" if metric == "accuracy" else name
+    if goal == MIXED:
+        return f"{name}, attack with {goal}"
+    if goal == "both":
+        return f"{name}, the worst case of own and margin"
+    return f"{name}, {'gradients of' if metric == 'correlation' else 'attacker ascends'} {goal}"
 
 
 def axis_names(study: str) -> tuple[str, str]:
