@@ -6,17 +6,64 @@ from collections.abc import Callable, Iterable
 
 from multiway.attacks import Attack
 from multiway.attacks.identity import attack_name
+from multiway.encoding import PAPER_LENGTH
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated
-from multiway.studies.pieces import Crafted, Decided, Model, Signs
+from multiway.studies.pieces import Crafted, Decided, Model, Signs, Trained
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell
 from multiway.threat import L2
+from multiway.training import load_recipe
 
-__all__ = ["attack_words", "clean_cell", "correlation_cells", "shown_cells"]
+__all__ = [
+    "SAME_STEPS",
+    "attack_words",
+    "clean_cell",
+    "coded_model",
+    "correlation_cells",
+    "shown_cells",
+    "substitute",
+]
 
 ModelOf = Callable[[int], Model]
 """The model of a seed."""
+
+# The paper's beta^2 / L, kept for other lengths.
+RATIO = 500.0
+
+SAME_STEPS = (
+    "the learning rate is in proportion to l / beta (0.01 at length 2000), which keeps training as "
+    "stable for every length; with one rate for all, networks with codes of length 10 learn nothing"
+)
+
+
+def coded_model(
+    scale: Scale, encoding: str, seed: int, length: int, beta: float | None = None
+) -> Trained:
+    """Network A trained to codes of any length, stably.
+
+    In the squared error |f - c|^2 / l the curvature to the weights grows like beta / l: |f| is of
+    size beta, the product of two layers' weights, and the factor before it is 1 / l. The learning
+    rate goes against it, rate * beta / l = const. At one beta that leaves nothing but the length
+    to change: in units of beta the features move by rate * beta^2 / l and the last layer by
+    rate / l of the gradient of the plain squared error, and both stay the same.
+
+    Args:
+        length: of the code; `PAPER_LENGTH` with the default beta is the model of the other studies.
+        beta: None for sqrt(500 * length).
+    """
+    if length == PAPER_LENGTH and beta is None:
+        return scale.clean_model("A", encoding, seed)
+    size = (RATIO * length) ** 0.5 if beta is None else beta
+    stretch = (length / size) / (PAPER_LENGTH / (RATIO * PAPER_LENGTH) ** 0.5)
+    rate = load_recipe(scale.clean["A"].recipe).lr * stretch
+    options = {} if encoding == "1ofk-mse" else {"code_length": length}
+    return scale.clean_model("A", encoding, seed, beta=size, lr=rate, **options)
+
+
+def substitute(scale: Scale, model: ModelOf) -> ModelOf:
+    """What an attacker has in place of `model`: its training from another seed."""
+    return lambda seed: model(scale.other(seed))
 
 
 def attack_words(attack: Attack) -> str:

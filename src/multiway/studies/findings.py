@@ -8,6 +8,7 @@ from multiway.engine import order
 from multiway.store import Store
 from multiway.studies import paper
 from multiway.studies.claims import claims
+from multiway.studies.measures import NoValue
 from multiway.studies.pieces import ARRAYS
 from multiway.studies.result import Provenance, StudyCell, StudyResult
 from multiway.studies.scales import Scale
@@ -20,7 +21,8 @@ __all__ = ["find"]
 
 def find(study: Study, scale: Scale, store: Store) -> StudyResult:
     """What the study found; all its pieces are in the store."""
-    cells = tuple(_measured(cell, study, store) for cell in study.cells)
+    measured = [_measured(cell, study, store) for cell in study.cells]
+    cells = tuple(cell for cell in measured if cell is not None)
     pieces = order(study.pieces())
     minutes = sum(store.read(piece).seconds for piece in pieces if piece in store) / 60
     pictures = {
@@ -50,7 +52,12 @@ def find(study: Study, scale: Scale, store: Store) -> StudyResult:
     )
 
 
-def _measured(cell: Cell, study: Study, store: Store) -> StudyCell:
+def _measured(cell: Cell, study: Study, store: Store) -> StudyCell | None:
+    """What is shown; None where no image has a value (none is misclassified, say)."""
+    try:
+        interval = cell.measure.interval(store)
+    except NoValue:
+        return None
     # The paper's figures stand beside the cells of the objective that it attacked.
     reported = (
         paper.figure(study.name, cell.row, cell.column, cell.metric)
@@ -60,7 +67,7 @@ def _measured(cell: Cell, study: Study, store: Store) -> StudyCell:
     return StudyCell.of(
         cell.row,
         cell.column,
-        cell.measure.interval(store),
+        interval,
         seeds=study.seeds,
         metric=cell.metric,
         objective=cell.objective,

@@ -9,17 +9,24 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import sign_correlation
+from multiway.errors import MultiwayError
 from multiway.statistics import Interval, across_seeds
 from multiway.store import Piece, Store
 from multiway.studies.pieces import Corrupted, Decided, Signs
 
-__all__ = ["Accuracy", "Correlated", "CorruptedAccuracy", "Measure", "interval_of"]
+__all__ = ["Accuracy", "Correlated", "CorruptedAccuracy", "Measure", "NoValue", "interval_of"]
+
+
+class NoValue(MultiwayError):
+    """No image has a value for every seed, so there is nothing to show."""
 
 
 class Measure(ABC):
     """What a cell shows: a value for each trained model and image."""
 
     shares = True
+    # Counted in full, not measured on samples: its interval has no width.
+    exact = False
 
     @abstractmethod
     def pieces(self) -> tuple[Piece, ...]:
@@ -40,8 +47,14 @@ class Measure(ABC):
 
 
 def interval_of(values: Tensor, *, shares: bool, members: int = 1) -> Interval:
-    """See `across_seeds`; images without a value for some seed are left out."""
+    """See `across_seeds`; images without a value for some seed are left out.
+
+    Raises:
+        NoValue: none is left.
+    """
     known = values[:, ~values.isnan().any(dim=0)]
+    if known.shape[1] == 0:
+        raise NoValue("no image has a value for every seed")
     return across_seeds(known.tolist(), members=members, shares=shares)
 
 
@@ -52,6 +65,7 @@ class Accuracy(Measure):
     Attributes:
         decided: for each seed, the decisions that count; several are averaged image by image.
         worst: an image counts only if all of its decisions are right: the worst case per example.
+            Of attacks on fewer images than others, only the first ones are common to all.
     """
 
     decided: tuple[tuple[Decided, ...], ...]
@@ -70,7 +84,11 @@ class Accuracy(Measure):
         """Shares of the decisions on an image that are right, or whether all are."""
         rows = []
         for some in self.decided:
-            right = torch.stack([one.right(store) for one in some]).double()
+            found = [one.right(store) for one in some]
+            if self.worst:
+                n = min(len(each) for each in found)
+                found = [each[:n] for each in found]
+            right = torch.stack(found).double()
             rows.append(right.amin(dim=0) if self.worst else right.mean(dim=0))
         return torch.stack(rows)
 

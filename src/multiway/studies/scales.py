@@ -73,9 +73,11 @@ class Scale:
         """Network `A` or `C` of the paper, trained without an adversary.
 
         Args:
-            options: code_length, beta, code_seed; momentum changes the recipe.
+            options: code_length, beta, code_seed; lr and momentum change the recipe.
         """
-        changes = {key: options.pop(key) for key in ("momentum",) if key in options}
+        changes: dict[str, Any] = {
+            key: options.pop(key) for key in ("lr", "momentum") if key in options
+        }
         return self._model(self.clean[network], encoding, seed, changes, **options)
 
     def robust_model(self, data: str, encoding: str, seed: int, **options: Any) -> Trained:

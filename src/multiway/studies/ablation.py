@@ -1,0 +1,48 @@
+"""Appendix A: is it the codes or the loss? RO with softmax and one-hot labels with MSE."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from multiway.studies.building import correlation_cells, shown_cells, substitute
+from multiway.studies.scales import Scale
+from multiway.studies.study import Cell, Study
+
+__all__ = ["declare"]
+
+NETWORKS = ("A", "C")
+ENCODINGS = {"RO-softmax": "ro-softmax", "1ofK-MSE": "1ofk-mse", "RO": "ro"}
+
+
+def declare(scale: Scale) -> Study:
+    """Three encodings of A and C under FGSM from one-hot A and C."""
+    images = scale.test_images(scale.clean["A"])
+    attack = partial(scale.fgsm, scale.clean["A"].eps)
+    cells: list[Cell] = []
+    for network in NETWORKS:
+        for name, encoding in ENCODINGS.items():
+            row, target = f"{network}-{name}", partial(scale.clean_model, network, encoding)
+            for other in NETWORKS:
+                column = f"{other}-1ofK"
+                source = substitute(scale, partial(scale.clean_model, other, "1ofk"))
+                cells += shown_cells(scale, row, column, target, [source], attack, images)
+                cells += correlation_cells(scale, row, column, target, source, images)
+    return Study(
+        name="ablation",
+        title="Is it the codes or the loss?",
+        question="Random orthogonal codes with a softmax, and one-hot labels with a squared error, "
+        "beside codes with a squared error: which of them withstand images that were crafted on "
+        "one-hot networks?",
+        paper="Tables 7 and 8 (appendix A)",
+        figure="dots",
+        cells=tuple(cells),
+        data=scale.clean["A"].data,
+        models="; ".join(f"{name} is {scale.clean[name].told()}" for name in NETWORKS),
+        n=len(images),
+        seeds=scale.seeds,
+        differs=(
+            "the substitute is always another training than the target (the next seed)",
+            "one-hot labels with a squared error have norm 1 here as in the paper; `controls` has "
+            "them at the beta^2 / l of RO",
+        ),
+    )
