@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,7 +26,7 @@ def reproduce(
     scale: Annotated[str, typer.Option("--scale", help="smoke, cpu or paper.")] = "smoke",
     engine: Annotated[str, typer.Option("--engine", help="local or ray.")] = "local",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Processes at once. [default: one a core]")
+        int | None, typer.Option("--jobs", help="Processes at once. [default: one a core]", min=1)
     ] = None,
     address: Annotated[
         str | None,
@@ -60,15 +60,22 @@ def reproduce(
     size = scale_of(scale, trial=trial)
     if data_dir is not None:
         os.environ["MULTIWAY_DATA"] = str(data_dir)  # for the processes that do the work too
-    studies = [declare(name, size) for name in dict.fromkeys(chosen)]
     from multiway.store import Store
 
-    place = default_store(store)
+    place = Store(default_store(store))
     if dry_run:
-        return _plan(studies, Store(place), jobs, json)
-    where = str(choose_device(device))
-    _work(studies, size, Store(place).create(), engine, jobs, where, address, gpus, json)
+        return _plan(list(dict.fromkeys(chosen)), size, place, jobs, json)
+    where = _device(device, engine, gpus)
+    studies = [declare(name, size) for name in dict.fromkeys(chosen)]
+    _work(studies, size, place, engine, jobs, where, address, gpus, json)
     return None
+
+
+def _device(name: str, engine: str, gpus: float) -> str:
+    """With Ray the device is that of the hosts that do the work, not of this one."""
+    if engine == "ray":
+        return ("cuda" if gpus else "cpu") if name == "auto" else name
+    return str(choose_device(name))
 
 
 def _work(
@@ -87,6 +94,7 @@ def _work(
     from multiway.studies import find, write_result
 
     pieces = [piece for study in studies for piece in study.pieces()]
+    store.create()
     workers: Engine
     if engine == "ray":
         from multiway.engine.cluster import RayEngine
@@ -163,43 +171,54 @@ def _list(json: bool) -> None:
     )
 
 
-def _plan(studies: list[Study], store: Store, jobs: int | None, json: bool) -> None:
-    from multiway.engine import order
-
+def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: bool) -> None:
+    """What is to be done for each study; one whose data is missing says so and is not counted."""
     jobs = jobs or len(os.sched_getaffinity(0))
-    rows, told = [], []
     seen: set[str] = set()
-    total = 0.0
-    for study in studies:
-        pieces = order(study.pieces())
-        left = [piece for piece in pieces if piece not in store and piece.key not in seen]
-        seen |= {piece.key for piece in pieces}
-        seconds = sum(piece.seconds() for piece in left)
-        total += seconds
-        models = sum(piece.kind in ("model", "owned", "thief") for piece in left)
-        told.append(
-            {
-                "study": study.name,
-                "cells": len(study.cells),
-                "pieces": len(pieces),
-                "left": len(left),
-                "trainings": models,
-                "core_minutes": round(seconds / 60, 1),
-            }
-        )
-        rows.append(
-            [study.name, str(len(study.cells)), str(len(pieces)), str(len(left)), str(models),
-             _minutes(seconds)]
-        )  # fmt: skip
+    told: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            told.append(_planned(name, scale, store, seen))
+        except MultiwayError as error:
+            told.append({"study": name, "missing": str(error)})
+    total = sum(plan.get("core_minutes", 0.0) for plan in told)
     if json:
-        print_json({"studies": told, "core_minutes": round(total / 60, 1), "jobs": jobs})
+        print_json({"studies": told, "core_minutes": round(total, 1), "jobs": jobs})
         return
+    columns = ("study", "cells", "pieces", "left", "trainings")
     print_table(
-        f"{store.directory}: about {_minutes(total)} of one core, {_minutes(total / jobs)} "
-        f"with {jobs} processes (a rough guess; a GPU takes far less)",
+        f"{store.directory}: about {_minutes(60 * total)} of one core, "
+        f"{_minutes(60 * total / jobs)} with {jobs} processes (a rough guess; a GPU takes far "
+        "less)",
         ["study", "cells", "pieces", "to do", "trainings", "of one core"],
-        rows,
+        [
+            [str(plan.get(column, "?")) for column in columns]
+            + [_minutes(60 * plan["core_minutes"]) if "core_minutes" in plan else "no data"]
+            for plan in told
+        ],
     )
+    for line in dict.fromkeys(plan["missing"] for plan in told if "missing" in plan):
+        say(f"not planned: {line}")
+
+
+def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str, Any]:
+    """The plan of one study, without the pieces that are `seen` already."""
+    from multiway.engine import order
+    from multiway.studies import declare
+
+    study = declare(name, scale)
+    pieces = order(study.pieces())
+    left = [piece for piece in pieces if piece not in store and piece.key not in seen]
+    seconds = sum(piece.seconds() for piece in left)
+    seen.update(piece.key for piece in pieces)
+    return {
+        "study": name,
+        "cells": len(study.cells),
+        "pieces": len(pieces),
+        "left": len(left),
+        "trainings": sum(piece.kind == "model" for piece in left),
+        "core_minutes": round(seconds / 60, 2),
+    }
 
 
 def _minutes(seconds: float) -> str:

@@ -31,7 +31,8 @@ class Working:
         self._capacity = capacity
         self._running: dict[str, tuple[Piece, float, float]] = {}
         self._left: dict[str, float] = {}
-        self._done = self._there = self._failed = 0
+        self._elsewhere: set[str] = set()
+        self._done = self._there = self._failed = self._others = 0
         # Seconds that were guessed and that were taken, of what is finished.
         self._guessed = self._taken = 0.0
         self._started = self._told = time.monotonic()
@@ -74,16 +75,27 @@ class Working:
             self._running[key] = (piece, since, share)
         self._tell()
 
+    def waiting(self, piece: Piece) -> None:
+        """See `Observer`."""
+        self._running.pop(piece.key, None)
+        if piece.key not in self._elsewhere:
+            self._elsewhere.add(piece.key)
+            self.note(f"{piece.title()}: another process is making it; it is waited for")
+        self._tell()
+
     def finished(self, piece: Piece, outcome: Finished) -> None:
         """See `Observer`."""
         self._running.pop(piece.key, None)
-        self._guessed += self._left.pop(piece.key, 0.0)
-        self._taken += outcome.seconds
-        if outcome.error is None:
-            self._done += 1
-        else:
+        guess = self._left.pop(piece.key, 0.0)
+        if outcome.error is not None:
             self._failed += 1
             self.note(f"failed: {piece.title()}: {outcome.error}")
+        elif piece.key in self._elsewhere:
+            self._others += 1  # which says nothing of how long things take here
+        else:
+            self._done += 1
+            self._guessed += guess
+            self._taken += outcome.seconds
         self._tell()
 
     def note(self, text: str) -> None:
@@ -104,7 +116,8 @@ class Working:
 
     def _line(self) -> str:
         gone = time.monotonic() - self._started
-        failed = f", {self._failed} failed" if self._failed else ""
+        others = f", {self._others} made by another process" if self._others else ""
+        failed = f"{others}, {self._failed} failed" if self._failed else others
         left = f", {len(self._left)} left, about {_span(self.left())}" if self._left else ""
         return f"{self._done} made, {self._there} there before{failed}{left}; {_span(gone)} so far"
 

@@ -6,32 +6,27 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import threading
 import time
-import traceback
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from multiway.engine.attempt import Deaths, attempt, reason
 from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
 from multiway.store import Piece, Store
 
-__all__ = ["LocalEngine", "attempt"]
-
-# How often a piece is tried when its process dies (the system kills it for memory, say).
-ATTEMPTS = 3
-# Seconds between two messages of progress.
-EVERY = 0.5
+__all__ = ["LocalEngine"]
 
 
 class LocalEngine:
     """`jobs` processes that live as long as the engine; torch is loaded once in each.
 
-    A process that dies is replaced, and its piece is tried again, `ATTEMPTS` times in all. The
-    results do not depend on the number of jobs: each piece has one thread.
+    A process that dies is replaced, and its piece is tried again, three times in all. The results
+    do not depend on the number of jobs: each piece has one thread. When this process dies, so do
+    those it has started.
     """
 
     def __init__(self, store: Store, jobs: int | None = None, device: str = "cpu") -> None:
@@ -40,7 +35,8 @@ class LocalEngine:
         self._store, self._device = store, device
         self._jobs = jobs or len(os.sched_getaffinity(0))
         self._workers: list[_Worker] = []
-        self._attempts: dict[str, int] = {}
+        self._deaths = Deaths()
+        self._refused: list[Finished] = []
 
     @property
     def capacity(self) -> int:
@@ -49,46 +45,54 @@ class LocalEngine:
 
     def submit(self, piece: Piece) -> None:
         """Give it to a free process, or to a new one."""
-        idle = next((worker for worker in self._workers if worker.piece is None), None)
-        if idle is None:
-            idle = _Worker.start(self._store.directory, self._device)
-            self._workers.append(idle)
-        self._attempts[piece.key] = self._attempts.get(piece.key, 0) + 1
-        idle.give(piece)
+        while True:
+            worker = next((one for one in self._workers if one.piece is None), None)
+            if worker is None:
+                worker = _Worker.start(self._store.directory, self._device)
+                self._workers.append(worker)
+            try:
+                return worker.give(piece)
+            except OSError:  # it died while it had nothing to do
+                self._workers.remove(worker)
+                worker.stop()
+            except Exception as error:  # a piece that cannot be sent
+                worker.piece = None
+                self._refused.append(Finished(piece.key, error=reason(error)))
+                return None
 
     def wait(self, seconds: float, observer: Observer) -> list[Finished]:
         """See `Engine`."""
-        finished: list[Finished] = []
+        finished, self._refused = self._refused, []
         deadline = time.monotonic() + seconds
-        while not finished and time.monotonic() < deadline:
-            left = max(0.0, deadline - time.monotonic())
+        while not finished and (left := deadline - time.monotonic()) > 0:
             waited: list[Any] = [worker.connection for worker in self._workers]
             for connection in multiprocessing.connection.wait(waited, left):
                 worker = next(one for one in self._workers if one.connection is connection)
-                try:
-                    message = worker.connection.recv()
-                except (EOFError, OSError):
-                    finished += self._replace(worker, observer)
-                    continue
-                if isinstance(message, Finished):
-                    worker.piece = None
-                    finished.append(message)
-                else:
-                    observer.advanced(*message)
+                finished += self._hear(worker, observer)
         return finished
+
+    def _hear(self, worker: _Worker, observer: Observer) -> list[Finished]:
+        """What a process has to say; nothing more if it has died."""
+        try:
+            message = worker.connection.recv()
+        except (EOFError, OSError):
+            return self._replace(worker, observer)
+        if not isinstance(message, Finished):
+            observer.advanced(*message)
+            return []
+        piece, worker.piece = worker.piece, None
+        return [] if piece is None else [replace(message, key=piece.key)]
 
     def _replace(self, worker: _Worker, observer: Observer) -> list[Finished]:
         """A process has died: its piece starts again in another."""
         self._workers.remove(worker)
         worker.stop()
-        piece = worker.piece
-        if piece is None:
+        if worker.piece is None:
             return []
-        how = f"its process died ({_exit(worker.process.exitcode)})"
-        if self._attempts[piece.key] >= ATTEMPTS:
-            return [Finished(piece.key, error=f"{how} {ATTEMPTS} times")]
-        observer.note(f"{piece.title()}: {how}; it is tried again")
-        self.submit(piece)
+        end = self._deaths.of(worker.piece, _exit(worker.process.exitcode), observer)
+        if end is not None:
+            return [end]
+        self.submit(worker.piece)
         return []
 
     def close(self) -> None:
@@ -117,7 +121,12 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there, directory, device), daemon=True)
-        process.start()
+        # The terminal's Ctrl-C is for this process, which ends the others; they inherit the mask.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
         return cls(process, here)
 
@@ -133,10 +142,9 @@ class _Worker:
 
 def _serve(connection: Connection, directory: Path, device: str) -> None:
     """A worker's life: pieces come in, outcomes go out."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch
 
-    # The terminal's Ctrl-C reaches the parent, which ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     store = Store(directory)
     while True:
@@ -144,33 +152,18 @@ def _serve(connection: Connection, directory: Path, device: str) -> None:
             piece = connection.recv()
         except EOFError:
             return
+        except Exception as error:  # its class cannot be imported here; the parent knows its key
+            connection.send(Finished("", error=reason(error)))
+            continue
         connection.send(attempt(store, piece, device, lambda *told: connection.send(told)))
 
 
-def attempt(
-    store: Store, piece: Piece, device: str, tell: Callable[[str, float], None]
-) -> Finished:
-    """Make one piece; whatever goes wrong becomes a line."""
-    started = last = time.monotonic()
-
-    def advance(share: float) -> None:
-        nonlocal last
-        if time.monotonic() - last > EVERY:
-            last = time.monotonic()
-            tell(piece.key, share)
-
-    try:
-        with warnings.catch_warnings():
-            # What an attack warns of is kept in the record of its piece.
-            warnings.simplefilter("ignore")
-            there = store.make(piece, device, advance)
-    except MultiwayError as error:
-        return Finished(piece.key, error=str(error), seconds=time.monotonic() - started)
-    except Exception as error:  # a defect in one piece must not end the others
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        reason = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno})"
-        return Finished(piece.key, error=reason, seconds=time.monotonic() - started)
-    return Finished(piece.key, busy=not there, seconds=time.monotonic() - started)
+def _end_with_parent() -> None:
+    """A killed parent cannot end its workers; this does, in the middle of their work."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _exit(code: int | None) -> str:

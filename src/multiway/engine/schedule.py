@@ -45,6 +45,9 @@ class Observer(Protocol):
     def advanced(self, key: str, share: float) -> None:
         """A running piece is done to that share."""
 
+    def waiting(self, piece: Piece) -> None:
+        """Another process is making it, and it is waited for; told every time that it is tried."""
+
     def finished(self, piece: Piece, outcome: Finished) -> None:
         """A piece is in the store, or has failed."""
 
@@ -62,6 +65,9 @@ class Silent:
         """Nothing."""
 
     def advanced(self, key: str, share: float) -> None:
+        """Nothing."""
+
+    def waiting(self, piece: Piece) -> None:
         """Nothing."""
 
     def finished(self, piece: Piece, outcome: Finished) -> None:
@@ -124,6 +130,8 @@ def compute(
     Raises:
         MultiwayError: some failed; the first reason and the number of all are told at the end.
     """
+    if engine.capacity < 1:
+        raise MultiwayError("the engine can run nothing: give it a process at least")
     watch = observer or Silent()
     wanted = list(wanted)
     pieces = order(wanted)
@@ -144,13 +152,13 @@ def compute(
             and waiting.get(key, 0.0) <= time.monotonic()
         ]
         ready.sort(key=lambda piece: -first[piece.key])
-        for piece in ready[: engine.capacity - len(running)]:
+        for piece in ready[: max(0, engine.capacity - len(running))]:
             engine.submit(piece)
             running[piece.key] = left.pop(piece.key)
             watch.started(piece)
         if not running and not ready:
             if any(key in left for key in waiting):
-                time.sleep(PATIENCE)
+                time.sleep(PATIENCE / 5)
                 continue
             break  # all that is left was to be made from what failed
         for outcome in engine.wait(PATIENCE, watch):
@@ -158,6 +166,7 @@ def compute(
             if outcome.busy:
                 left[piece.key] = piece
                 waiting[piece.key] = time.monotonic() + PATIENCE
+                watch.waiting(piece)
                 continue
             if outcome.error is None:
                 done.add(piece.key)
@@ -180,7 +189,8 @@ def _is_whole(piece: Piece, store: Store, watch: Observer) -> bool:
         store.read(piece)
     except Damaged as error:
         aside = store.set_aside(piece)
-        watch.note(f"{error}; it is computed again (the damaged one is kept in {aside})")
+        if aside is not None:
+            watch.note(f"{error}; what is left of it is kept in {aside}")
         return False
     return True
 

@@ -1,0 +1,66 @@
+"""One attempt at a piece, in whatever process: whatever goes wrong becomes a line."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from multiway.engine.schedule import Finished, Observer
+from multiway.errors import MultiwayError
+from multiway.store import Piece, Store
+
+__all__ = ["Deaths", "attempt", "reason"]
+
+# How often a piece is tried when its process dies (the system kills it for memory, say).
+ATTEMPTS = 3
+# Seconds between two messages of progress.
+EVERY = 0.5
+
+
+def attempt(
+    store: Store, piece: Piece, device: str, tell: Callable[[str, float], None]
+) -> Finished:
+    """Make one piece, and say what became of it."""
+    started = last = time.monotonic()
+
+    def advance(share: float) -> None:
+        nonlocal last
+        if time.monotonic() - last > EVERY:
+            last = time.monotonic()
+            tell(piece.key, share)
+
+    try:
+        with warnings.catch_warnings():
+            # What an attack warns of is kept in the record of its piece.
+            warnings.simplefilter("ignore")
+            there = store.make(piece, device, advance)
+    except Exception as error:  # a defect in one piece must not end the others
+        return Finished(piece.key, error=reason(error), seconds=time.monotonic() - started)
+    return Finished(piece.key, busy=not there, seconds=time.monotonic() - started)
+
+
+def reason(error: Exception) -> str:
+    """An error in one line; one that is not the user's with the place it came from."""
+    if isinstance(error, MultiwayError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+class Deaths:
+    """Counts how often the process of a piece has died."""
+
+    def __init__(self) -> None:
+        self._count: dict[str, int] = {}
+
+    def of(self, piece: Piece, how: str, observer: Observer) -> Finished | None:
+        """The end of a piece whose process has died too often; None if it should be tried again."""
+        self._count[piece.key] = self._count.get(piece.key, 0) + 1
+        if self._count[piece.key] >= ATTEMPTS:
+            return Finished(piece.key, error=f"its process died ({how}), {ATTEMPTS} times in all")
+        observer.note(f"{piece.title()}: its process died ({how}); it is tried again")
+        return None

@@ -1,0 +1,267 @@
+"""Pieces on a Ray cluster: on as many hosts as it has, all of which see the store."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from multiway.engine.attempt import Deaths, attempt, reason
+from multiway.engine.schedule import Finished, Observer
+from multiway.errors import MultiwayError
+from multiway.files import write_atomic
+from multiway.store import MARK, Piece, Store
+
+__all__ = ["RayEngine"]
+
+# Seconds within which a port must answer, and within which Ray must be behind it.
+ANSWER, JOIN = 3, 60
+# Seconds until what was made on another host must be seen on this one.
+ARRIVE = 10
+# Bytes of Ray's shared memory, through which nothing but short messages goes.
+OBJECTS = 100 * 2**20
+# What a process runs to see whether Ray is at an address: Ray itself waits for minutes.
+JOINING = (
+    "import sys, ray; ray.init(address=sys.argv[1], log_to_driver=False, logging_level='ERROR')"
+)
+
+
+class RayEngine:
+    """Tasks on a Ray cluster, each with one CPU.
+
+    A task whose process or host dies is given to the cluster again, three times in all; errors of
+    a piece itself are not tried again. All hosts need multiway, the data, and the store under the
+    same path.
+
+    Args:
+        jobs: tasks under way at once; as many as the cluster has room for when None.
+        address: of a cluster, `HOST:PORT`, `ray://HOST:PORT` or `auto`; without it one is started
+            on this machine, and ends with the engine.
+        gpus: that each task asks for; parts of one are allowed.
+        device: for torch in the tasks.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        jobs: int | None = None,
+        address: str | None = None,
+        gpus: float = 0.0,
+        device: str = "cpu",
+    ) -> None:
+        if jobs is not None and jobs < 1:
+            raise MultiwayError(f"--jobs is the number of tasks at once, 1 or more, not {jobs}")
+        if device.startswith("cuda") and not gpus:
+            raise MultiwayError(
+                "--device cuda with --engine ray needs --gpus-per-task, 1 or a part of it: Ray "
+                "hides the GPUs that a task did not ask for"
+            )
+        self._ray: Any = _import_ray()
+        self._store = Store(store.directory.resolve())
+        self._jobs, self._gpus, self._device = jobs, gpus, device
+        self._running: dict[Any, Piece] = {}
+        self._shares: dict[str, float] = {}
+        self._deaths = Deaths()
+        self._ours = not self._ray.is_initialized()
+        if self._ours:
+            _connect(self._ray, address, jobs)
+        try:
+            self._check_resources()
+        except MultiwayError:
+            self.close()
+            raise
+        options = {"num_cpus": 1, "num_gpus": gpus, "max_retries": 0, "retry_exceptions": False}
+        self._task = self._ray.remote(**options)(_attempt)
+
+    def _check_resources(self) -> None:
+        there = self._ray.cluster_resources()
+        for name, asked in (("CPU", 1.0), ("GPU", self._gpus)):
+            if there.get(name, 0.0) < asked:
+                raise MultiwayError(
+                    f"a task asks for {asked:g} {name}, and the Ray cluster has "
+                    f"{there.get(name, 0.0):g}; it would wait for ever"
+                )
+
+    @property
+    def capacity(self) -> int:
+        """`jobs`, or what the cluster has room for at this moment."""
+        if self._jobs is not None:
+            return self._jobs
+        there = self._ray.cluster_resources()
+        room = there.get("CPU", 0.0)
+        if self._gpus:
+            room = min(room, there.get("GPU", 0.0) / self._gpus)
+        return max(1, int(room))
+
+    def submit(self, piece: Piece) -> None:
+        """Hand it to the cluster, which chooses the host."""
+        # As bytes: where it is unpacked, the place of its class must be known first.
+        handle = self._task.remote(
+            pickle.dumps(piece),
+            piece.key,
+            str(self._store.directory),
+            self._device,
+            os.environ.get("MULTIWAY_DATA"),
+            list(sys.path),
+        )
+        self._running[handle] = piece
+
+    def wait(self, seconds: float, observer: Observer) -> list[Finished]:
+        """See `Engine`."""
+        if not self._running:
+            time.sleep(seconds)
+            return []
+        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
+        finished = []
+        for handle in ready:
+            outcome = self._outcome(handle, self._running.pop(handle), observer)
+            if outcome is not None:
+                finished.append(outcome)
+        for piece in self._running.values():
+            share = _told(self._store, piece.key)
+            if share is not None and share != self._shares.get(piece.key):
+                self._shares[piece.key] = share
+                observer.advanced(piece.key, share)
+        return finished
+
+    def _outcome(self, handle: Any, piece: Piece, observer: Observer) -> Finished | None:
+        """What became of a task; None if it was given to the cluster again."""
+        errors = self._ray.exceptions
+        dead = (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError)
+        try:
+            outcome: Finished = self._ray.get(handle)
+        except dead as error:
+            end = self._deaths.of(piece, type(error).__name__, observer)
+            if end is None:
+                self.submit(piece)
+            return end
+        except Exception as error:
+            told = str(error).strip().splitlines() or [type(error).__name__]
+            return Finished(piece.key, error=f"Ray could not run it: {told[-1]}")
+        finally:
+            _share_file(self._store, piece.key).unlink(missing_ok=True)
+        if outcome.error is None and not outcome.busy and not self._arrived(piece):
+            directory = self._store.directory
+            return Finished(
+                piece.key,
+                error=f"another host has made it, but it is not in {directory} on this one; the "
+                "store must be one folder that all hosts share",
+            )
+        return outcome
+
+    def _arrived(self, piece: Piece) -> bool:
+        deadline = time.monotonic() + ARRIVE
+        while piece not in self._store:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
+
+    def close(self) -> None:
+        """Stop all tasks, and the cluster if it was started here."""
+        for handle in self._running:
+            self._ray.cancel(handle, force=True)
+        self._running.clear()
+        if self._ours:
+            self._ray.shutdown()
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise MultiwayError(
+            '--engine ray needs Ray, which is not installed: pip install "multiway[cluster]"'
+        ) from error
+    return ray
+
+
+def _connect(ray: Any, address: str | None, jobs: int | None) -> None:
+    """Join the cluster at `address`, or start one here."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would be sent to Ray's makers
+    # Ray prints the death of a worker on stdout, which is for results; it has no public switch.
+    ray._private.worker._worker_logs_enabled = False
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address is not None:
+        _check_reachable(address)
+        ray.init(address=address, **quiet)
+        return
+    cores = jobs or len(os.sched_getaffinity(0))
+    try:
+        ray.init(
+            "local", num_cpus=cores, include_dashboard=False, object_store_memory=OBJECTS, **quiet
+        )
+    except Exception as error:
+        raise MultiwayError(f"Ray did not start on this machine: {reason(error)}") from error
+
+
+def _check_reachable(address: str) -> None:
+    """Say soon, not after minutes, that there is no cluster at an address."""
+    what = "start it with `ray start --head`, or give the address it shows"
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if address != "auto":
+        if not (colon and host and port.isdigit()):
+            raise MultiwayError(f"--address is HOST:PORT, ray://HOST:PORT or auto, not '{address}'")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
+        except (OSError, OverflowError) as error:
+            raise MultiwayError(f"no Ray cluster at {address}: {error}; {what}") from error
+    words = [sys.executable, "-c", JOINING, address]
+    try:
+        tried = subprocess.run(words, capture_output=True, text=True, timeout=JOIN)
+    except subprocess.TimeoutExpired:
+        raise MultiwayError(
+            f"something answers at {address}, but it is no Ray cluster that this machine can join "
+            f"(waited {JOIN} s); {what}"
+        ) from None
+    if tried.returncode != 0:
+        told = tried.stderr.strip().splitlines() or ["no reason given"]
+        raise MultiwayError(f"cannot join the Ray cluster at {address}: {told[-1]}")
+
+
+def _attempt(
+    packed: bytes, key: str, directory: str, device: str, data: str | None, places: list[str]
+) -> Finished:
+    """The task: make one piece, in a process of the cluster."""
+    import torch
+
+    torch.set_num_threads(1)
+    if data is not None and Path(data).is_dir():  # else the host's own place
+        os.environ["MULTIWAY_DATA"] = data
+    sys.path.extend(place for place in places if place not in sys.path)
+    if not (Path(directory) / MARK).exists():
+        return Finished(
+            key,
+            error=f"host {socket.gethostname()} does not see the store {directory}; it must be on "
+            "a file system that all hosts share, under the same path",
+        )
+    try:
+        store = Store(Path(directory))
+        piece: Piece = pickle.loads(packed)
+    except Exception as error:
+        return Finished(key, error=reason(error))
+    return attempt(store, piece, device, lambda name, share: _tell(store, name, share))
+
+
+def _share_file(store: Store, key: str) -> Path:
+    """Where a task leaves how far it is: the store is what all hosts share."""
+    return store.directory / "work" / f".{key}"
+
+
+def _tell(store: Store, key: str, share: float) -> None:
+    try:
+        write_atomic(_share_file(store, key), f"{share:.3f}".encode())
+    except MultiwayError:
+        return  # on a full disk the piece itself will say so
+
+
+def _told(store: Store, key: str) -> float | None:
+    try:
+        return float(_share_file(store, key).read_text())
+    except (OSError, ValueError):
+        return None

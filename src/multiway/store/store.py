@@ -1,0 +1,253 @@
+"""A store in which what was computed is found again: nothing is computed twice."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from multiway import __version__
+from multiway.errors import MultiwayError
+from multiway.files import make_directory, read_json, sha256, write_json
+from multiway.store.locks import locked
+from multiway.store.piece import Piece, Record, Workplace
+
+__all__ = ["MARK", "Damaged", "Store"]
+
+FORMAT = 1
+MARK = "store.json"
+RECORD = "piece.json"
+# What the system says when there is no room: on the disk, in the quota, in the largest file.
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Damaged(MultiwayError):
+    """A piece in the store is not what was written there."""
+
+
+class Store:
+    """A folder of finished pieces, each under its key.
+
+    `pieces/KIND/KEY/` holds the files of a piece and its record; it appears there whole, by one
+    rename. `work/` holds unfinished ones. A lock that the system lifts when its process dies keeps
+    two processes from making the same piece. On several hosts the folder must be on a file system
+    that they share and that has locks (NFS 4, Lustre with flock).
+
+    Raises:
+        MultiwayError: the folder is something else, or was written in another format.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        if directory.exists() and not directory.is_dir():
+            raise MultiwayError(f"{directory} is a file; a store is a folder")
+        # Looked at once: another process may be creating this very store.
+        names = {path.name for path in directory.iterdir()} if directory.exists() else set()
+        if MARK in names:
+            _check_format(directory)
+        elif any(not name.startswith(f".{MARK}.") for name in names):
+            raise MultiwayError(
+                f"{directory} is not empty and not a store (it has no {MARK}); take another"
+            )
+        self._checked: set[str] = set()
+
+    def create(self) -> Store:
+        """Make the folder where there is none yet."""
+        if not (self.directory / MARK).exists():
+            make_directory(self.directory)
+            write_json(self.directory / MARK, {"format": FORMAT, "multiway": __version__})
+        for name in ("pieces", "work", "locks", "results"):
+            make_directory(self.directory / name)
+        return self
+
+    def __contains__(self, piece: Piece) -> bool:
+        return (self._place(piece) / RECORD).exists()
+
+    def read(self, piece: Piece) -> Record:
+        """The finished piece; every file is compared with its checksum, once a process.
+
+        Raises:
+            Damaged: a file is missing, was cut short or edited.
+            MultiwayError: the piece is not finished.
+        """
+        folder = self._place(piece)
+        if not (folder / RECORD).exists():
+            raise MultiwayError(f"{piece.title()} is not in {self.directory}; run it first")
+        try:
+            record = read_json(folder / RECORD)
+            files, told = dict(record["files"]), dict(record["notes"])
+            found = Record(folder, float(record["seconds"]), dict(record["versions"]), told)
+            if record["key"] != piece.key or record.get("sha256") not in (None, _digest(record)):
+                raise ValueError("it is not what was written")
+        except (MultiwayError, KeyError, TypeError, ValueError) as error:
+            raise Damaged(f"{folder / RECORD} was cut short or edited ({error})") from error
+        if piece.key not in self._checked:
+            for name, digest in files.items():
+                _check_file(folder / name, digest)
+            self._checked.add(piece.key)
+        return found
+
+    def set_aside(self, piece: Piece) -> Path | None:
+        """Move a damaged piece out of the way, so that it is computed again; nothing is deleted.
+
+        Returns:
+            where it is now; None if it is whole after all, or another process is at it.
+        """
+        with self._lock(piece) as mine:
+            if not mine:
+                return None
+            try:
+                self._checked.discard(piece.key)
+                self.read(piece)
+            except Damaged:
+                return self._move_aside(self._place(piece))
+            except MultiwayError:  # another process has moved it
+                return None
+        return None
+
+    def make(
+        self, piece: Piece, device: str = "cpu", tell: Callable[[float], None] = lambda share: None
+    ) -> bool:
+        """Compute `piece` unless it is there; False if another process is at it right now.
+
+        Raises:
+            MultiwayError: it failed; what is finished in the store is untouched.
+        """
+        with self._lock(piece) as mine:
+            if not mine:
+                return False
+            if piece in self:
+                return True
+            if self._place(piece).exists():  # without its record
+                self._move_aside(self._place(piece))
+            work = self.directory / "work" / f"{piece.kind}-{piece.key}"
+            began_before = work.exists()
+            try:
+                self._make(piece, work, device, tell)
+            except MultiwayError as error:
+                if not began_before or str(work) not in str(error) or _is_of_the_system(error):
+                    raise
+                # What an earlier attempt left there is damaged.
+                self._move_aside(work)
+                self._make(piece, work, device, tell, began_again=str(error))
+        return True
+
+    def _make(
+        self,
+        piece: Piece,
+        work: Path,
+        device: str,
+        tell: Callable[[float], None],
+        **told: str,
+    ) -> None:
+        if work.is_file():
+            raise MultiwayError(f"{work} is a file, and should be a folder")
+        make_directory(work)
+        started = time.monotonic()
+        try:
+            notes = piece.make(Workplace(self, work, device, tell))
+            self._finish(piece, work, {**notes, **told}, time.monotonic() - started)
+        except OSError as error:
+            raise _broken(error, work) from error
+
+    def _finish(self, piece: Piece, work: Path, notes: dict[str, Any], seconds: float) -> None:
+        for leftover in work.rglob(".*"):
+            if leftover.is_file():
+                leftover.unlink()
+        names = sorted(
+            str(path.relative_to(work))
+            for path in work.rglob("*")
+            if path.is_file() and path != work / RECORD
+        )
+        record = {
+            "kind": piece.kind,
+            "key": piece.key,
+            "title": piece.title(),
+            "identity": piece.identity(),
+            "files": {name: sha256(work / name) for name in names},
+            "seconds": round(float(notes.pop("seconds", seconds)), 3),
+            "notes": notes,
+            "versions": _versions(),
+        }
+        write_json(work / RECORD, {**record, "sha256": _digest(record)})
+        place = self._place(piece)
+        make_directory(place.parent)
+        work.rename(place)
+
+    def _place(self, piece: Piece) -> Path:
+        return self.directory / "pieces" / piece.kind / piece.key
+
+    def _move_aside(self, folder: Path) -> Path:
+        aside = make_directory(self.directory / "damaged") / f"{folder.name}-{time.time_ns()}"
+        try:
+            folder.rename(aside)
+        except OSError as error:
+            raise _broken(error, folder) from error
+        return aside
+
+    def _lock(self, piece: Piece) -> contextlib.AbstractContextManager[bool]:
+        return locked(make_directory(self.directory / "locks") / piece.key)
+
+
+def _broken(error: OSError, place: Path) -> MultiwayError:
+    """What the system said, and what to do."""
+    what = "free some space" if error.errno in FULL else "mend that"
+    return MultiwayError(
+        f"cannot read or write {error.filename or place}: {error.strerror or error}; {what} and "
+        "start again: what is finished is kept"
+    )
+
+
+def _is_of_the_system(error: BaseException | None) -> bool:
+    """Whether the system refused something: a full disk, say."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error is not None
+
+
+def _check_format(directory: Path) -> None:
+    found = read_json(directory / MARK)
+    number = found.get("format") if isinstance(found, dict) else None
+    if number != FORMAT:
+        maker = found.get("multiway") if isinstance(found, dict) else None
+        raise MultiwayError(
+            f"{directory} is a store of format {number}, and multiway {__version__} reads format "
+            f"{FORMAT}; use the version that made it ({maker or 'unknown'}) or another folder"
+        )
+
+
+def _check_file(path: Path, digest: str) -> None:
+    if not path.is_file():
+        raise Damaged(f"{path} is missing")
+    try:
+        found = sha256(path)
+    except OSError as error:
+        raise Damaged(f"{path} cannot be read ({error.strerror})") from error
+    if found != digest:
+        raise Damaged(f"{path} was cut short or edited")
+
+
+def _digest(record: dict[str, Any]) -> str:
+    """The hash of a record, its own hash left out."""
+    rest = {key: value for key, value in record.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    """What a piece was made with; torch is asked only where it is loaded anyway."""
+    import sys
+
+    torch = sys.modules.get("torch")
+    return {
+        "multiway": __version__,
+        "python": platform.python_version(),
+        "torch": getattr(torch, "__version__", "not used"),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    }

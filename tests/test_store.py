@@ -1,0 +1,285 @@
+"""The store: what is in it is whole, and nothing is lost."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from multiway.engine import LocalEngine, Silent, compute
+from multiway.errors import MultiwayError
+from multiway.store import Damaged, Store
+from tiny_pieces import Tiny, times_made
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    return folder
+
+
+class Notes(Silent):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_a_piece_is_made_once_and_found_again(store: Store, log: Path) -> None:
+    piece = Tiny("a", log)
+    assert piece not in store
+    with pytest.raises(MultiwayError, match="tiny a is not in .*; run it first"):
+        store.read(piece)
+    assert store.make(piece)
+    assert store.make(Tiny("a", log, takes=9.0))  # the same identity, so the same piece
+    assert times_made(log, "a") == 1
+    record = Store(store.directory).read(piece)
+    assert record.notes == {"attempt": 1}
+    assert record.versions["multiway"]
+    assert (record.folder / "text").read_text() == "a()"
+
+
+def test_identity_decides_the_key(log: Path) -> None:
+    one, other = Tiny("a", log), Tiny("b", log)
+    assert one.key == Tiny("a", log, how="fails", guess=3.0).key
+    assert len({one.key, other.key, Tiny("a", log, (other,)).key}) == 3
+
+
+def test_it_appears_whole_by_one_rename(store: Store, log: Path) -> None:
+    seen: list[bool] = []
+    piece = Tiny("a", log, takes=0.2)
+    store.make(piece, tell=lambda share: seen.append(piece in store))
+    assert seen
+    assert not any(seen)
+    assert piece in store
+    assert list((store.directory / "work").iterdir()) == []
+    assert list((store.directory / "locks").iterdir()) == []
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def edit_record(path: Path) -> None:
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "seconds": record["seconds"] + 1}))
+
+
+DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "file truncated": ("text", truncate, "text was cut short or edited"),
+    "file edited": ("text", lambda path: path.write_text("x()"), "text was cut short or edited"),
+    "file missing": ("text", lambda path: path.unlink(), "text is missing"),
+    "record truncated": ("piece.json", truncate, "piece.json was cut short or edited"),
+    "record edited": ("piece.json", edit_record, "piece.json was cut short or edited"),
+    "record without files": (
+        "piece.json", lambda path: path.write_text("{}"), "piece.json was cut short or edited"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_seen_and_set_aside(store: Store, log: Path, kind: str) -> None:
+    name, damage, told = DAMAGE[kind]
+    piece, other = Tiny("a", log), Tiny("b", log)
+    store.make(piece)
+    store.make(other)
+    file = store.read(piece).folder / name
+    if name == "piece.json" and kind == "record truncated":
+        file.write_text(file.read_text().rstrip())  # so that the last byte counts
+    damage(file)
+    fresh = Store(store.directory)
+    with pytest.raises(Damaged, match=told):
+        fresh.read(piece)
+    aside = fresh.set_aside(piece)
+    assert aside is not None
+    assert any(aside.iterdir())
+    assert piece not in fresh
+    assert fresh.make(piece)
+    assert (fresh.read(piece).folder / "text").read_text() == "a()"
+    assert times_made(log, "a") == 2
+    assert times_made(log, "b") == 1
+    assert fresh.read(other).notes == {"attempt": 1}
+
+
+def test_a_piece_without_its_record_is_made_again(store: Store, log: Path) -> None:
+    piece = Tiny("a", log)
+    store.make(piece)
+    (store.read(piece).folder / "piece.json").unlink()
+    assert piece not in store
+    assert store.make(piece)
+    assert piece.text(store) == "a()"
+    assert len(list((store.directory / "damaged").iterdir())) == 1
+
+
+def test_a_whole_piece_is_not_set_aside(store: Store, log: Path) -> None:
+    # Two processes may find the same damage; the slower one must not touch what the other mended.
+    piece = Tiny("a", log)
+    store.make(piece)
+    assert store.set_aside(piece) is None
+    assert piece in store
+    assert store.set_aside(Tiny("b", log)) is None
+
+
+def test_another_process_keeps_its_piece(store: Store, log: Path) -> None:
+    piece = Tiny("a", log)
+    lock = store.directory / "locks" / piece.key
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert store.make(piece) is False
+        assert store.set_aside(piece) is None
+    assert times_made(log, "a") == 0
+    assert store.make(piece)
+    assert not lock.exists()
+
+
+def test_a_lock_on_a_deleted_file_counts_for_nothing(store: Store, log: Path) -> None:
+    piece = Tiny("a", log)
+    lock = store.directory / "locks" / piece.key
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        lock.unlink()  # as its holder does at the end, while another has it open
+        assert store.make(piece)
+    assert times_made(log, "a") == 1
+
+
+def test_what_an_attempt_left_is_gone_on_from(store: Store, log: Path) -> None:
+    piece = Tiny("a", log, how="goes on")
+    work = store.directory / "work" / f"tiny-{piece.key}"
+    work.mkdir()
+    (work / "state").write_text("whole")
+    (work / ".text.1234").write_text("half")  # what a kill in the middle of a write leaves
+    assert store.make(piece)
+    assert sorted(path.name for path in store.read(piece).folder.iterdir()) == [
+        "piece.json", "state", "text",
+    ]  # fmt: skip
+    assert "began_again" not in store.read(piece).notes
+
+
+@pytest.mark.parametrize("left", ["state", "file"])
+def test_damaged_leftovers_are_set_aside(store: Store, log: Path, left: str) -> None:
+    piece = Tiny("a", log, how="goes on")
+    work = store.directory / "work" / f"tiny-{piece.key}"
+    if left == "state":
+        work.mkdir()
+        (work / "state").write_text("who")
+    else:
+        work.write_text("not a folder")
+    assert store.make(piece)
+    assert str(work) in store.read(piece).notes["began_again"]
+    assert len(list((store.directory / "damaged").iterdir())) == 1
+
+
+def test_an_error_of_the_piece_leaves_its_work(store: Store, log: Path) -> None:
+    piece = Tiny("a", log, how="fails")
+    for _ in range(2):
+        with pytest.raises(MultiwayError, match="it was made to fail"):
+            store.make(piece)
+    assert times_made(log, "a") == 2  # no third time: the leftovers were not to blame
+    assert list((store.directory / "locks").iterdir()) == []
+    assert store.make(Tiny("a", log))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("only root can mount a small disk")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk(small_disk: Path, log: Path) -> None:
+    store = Store(small_disk / "store").create()
+    store.make(Tiny("a", log))
+    big = Tiny("b", log, how="fills")
+    with pytest.raises(MultiwayError) as raised:
+        store.make(big)
+    told = str(raised.value)
+    assert "No space left on device; free some space and start again" in told
+    assert "\n" not in told
+    assert big not in store
+    assert Store(store.directory).read(Tiny("a", log)).notes == {"attempt": 1}
+    next((store.directory / "work").glob("*/big")).unlink()
+    assert store.make(Tiny("b", log))
+
+
+def test_a_file_that_may_not_grow(store: Store, log: Path) -> None:
+    # The same for anybody: a process whose files may have 1 MB at most.
+    store.make(Tiny("a", log))
+    program = (
+        "import resource, signal, sys; from pathlib import Path; from tiny_pieces import Tiny\n"
+        "from multiway.store import Store; from multiway.errors import MultiwayError\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))\n"
+        "try: Store(Path(sys.argv[1])).make(Tiny('b', Path(sys.argv[2]), how='fills'))\n"
+        "except MultiwayError as error: sys.exit(str(error))\n"
+    )
+    words = [sys.executable, "-c", program, str(store.directory), str(log)]
+    path = os.pathsep.join(path for path in sys.path if path)
+    ran = subprocess.run(
+        words, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert ran.returncode == 1
+    assert ran.stderr.count("\n") == 1
+    assert "File too large; free some space and start again: what is finished is kept" in ran.stderr
+    assert Tiny("a", log).text(store) == "a()"
+
+
+def test_folders_that_are_no_store(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(MultiwayError, match="file is a file; a store is a folder"):
+        Store(tmp_path / "file")
+    with pytest.raises(MultiwayError, match="not empty and not a store .it has no store.json."):
+        Store(tmp_path)
+    (tmp_path / "new").mkdir()
+    mark = tmp_path / "new" / "store.json"
+    mark.write_text('{"format": 7, "multiway": "9.9"}')
+    with pytest.raises(MultiwayError, match=r"format 7, .* reads format 1; .*made it \(9.9\)"):
+        Store(tmp_path / "new")
+    mark.write_text('{"format"')
+    with pytest.raises(MultiwayError, match="store.json is not valid JSON"):
+        Store(tmp_path / "new")
+
+
+def test_two_processes_may_create_it_at_once(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    (folder / ".store.json.123").write_text("{")  # the other one is writing its mark
+    store = Store(folder).create()
+    assert Store(folder).directory == store.directory
+
+
+def test_damage_is_mended_by_a_computation(store: Store, log: Path) -> None:
+    parent = Tiny("a", log)
+    child, other = Tiny("b", log, (parent,)), Tiny("c", log)
+    for piece in (parent, child, other):
+        store.make(piece)
+    truncate(store.read(child).folder / "text")
+    fresh, notes = Store(store.directory), Notes()
+    engine = LocalEngine(fresh, 1)
+    try:
+        compute([child, other], fresh, engine, notes)
+    finally:
+        engine.close()
+    assert [times_made(log, name) for name in "abc"] == [1, 2, 1]
+    assert len(notes.lines) == 1
+    assert "text was cut short or edited; what is left of it is kept in" in notes.lines[0]
+    assert child.text(fresh) == "b(a())"
