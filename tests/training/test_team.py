@@ -174,6 +174,21 @@ def test_shares_of_a_batch_cover_it_once() -> None:
     assert [len(part) for part in parts] == [3, 2, 2]
 
 
+def test_only_what_fails_for_want_of_a_partner_is_called_so() -> None:
+    from multiway.training import Team
+    from multiway.training.team import WorkerLost
+
+    team = Team()
+    with pytest.raises(RuntimeError, match="^reset"), team.together():
+        raise RuntimeError("reset by something else: there is no partner")
+    team.size = 2
+    with pytest.raises(WorkerLost, match=r"one of the 2 workers is gone \(Connection reset\)$"):
+        with team.together():
+            raise RuntimeError("Connection reset. Look here.\nAnd there.")
+    with pytest.raises(RuntimeError, match="shapes"), team.together():
+        raise RuntimeError("shapes do not match")
+
+
 def _worker(launcher: int) -> int:
     """The process of the second worker, by what it was told of its rank."""
     for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():

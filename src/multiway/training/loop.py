@@ -185,7 +185,8 @@ class _Training:
         images, labels = images[mine], self.labels[chosen[mine]]
         start = None if start is None else start[mine.cpu()].to(images.device)
         allowed = self.adversary.share_at(progress.step, self.total) if self.adversary else 1.0
-        loss, codes = self.outer(to_float(images), labels, start, allowed)
+        with team.together():  # which brings the buffers of all workers into line first
+            loss, codes = self.outer(to_float(images), labels, start, allowed)
         right = int((self.model.encoding.decode(codes.detach()) == labels).sum())
         part = share * len(chosen)
         total, correct = team.sum(float(loss.detach()) * part, right if part else 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,23 +78,19 @@ class Team:
 
     def backward(self, loss: Tensor) -> None:
         """Gradients of `loss`, averaged over the team."""
-        try:
+        with self.together():
             if self._fabric is None:
                 loss.backward()  # type: ignore[no-untyped-call]
             else:
                 self._fabric.backward(loss)
-        except RuntimeError as error:
-            self._explain(error)
 
     def sum(self, *values: float) -> list[float]:
         """Each of `values`, summed over the team."""
         if self.size == 1:
             return list(values)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
-        try:
+        with self.together():
             torch.distributed.all_reduce(total)
-        except RuntimeError as error:
-            self._explain(error)
         return [float(value) for value in total]
 
     def gather(self, value: Any) -> list[Any]:
@@ -100,23 +98,32 @@ class Team:
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
-        try:
+        with self.together():
             torch.distributed.all_gather_object(values, value)
-        except RuntimeError as error:
-            self._explain(error)
         return values
 
     def wait(self) -> None:
         """Until all have come here."""
         self.sum(0.0)
 
-    def _explain(self, error: RuntimeError) -> None:
-        """What breaks off a collective operation is nearly always the loss of a partner."""
-        text = str(error)
-        if self.size > 1 and any(sign in text for sign in ("losed", "reset", "imed out", "NCCL")):
-            reason = text.splitlines()[0]
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Around whatever the processes do together, a forward pass of `setup`'s module included.
+
+        What breaks off a collective operation is nearly always the loss of a partner.
+
+        Raises:
+            WorkerLost: it failed for want of one of them.
+        """
+        try:
+            yield
+        except RuntimeError as error:
+            text = str(error)
+            signs = ("losed", "reset", "imed out", "NCCL")
+            if self.size == 1 or not any(sign in text for sign in signs):
+                raise
+            reason = text.splitlines()[0].partition(". ")[0]
             raise WorkerLost(f"one of the {self.size} workers is gone ({reason})") from error
-        raise error
 
 
 def _fabric(size: int, device: torch.device, precision: str) -> Fabric:
