@@ -78,7 +78,7 @@ def attack_words(attack: Attack) -> str:
     name = type(attack).__name__
     parts = [name.upper() if len(name) <= 4 else name]
     steps, restarts = getattr(attack, "steps", None), getattr(attack, "restarts", 1)
-    parts += [f"{steps} steps"] if steps else []
+    parts += [f"{steps} step{'s' if steps > 1 else ''}"] if steps else []
     parts += [f"{restarts} restarts"] if restarts > 1 else []
     if getattr(attack, "kappa", None) is not None:
         parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]
