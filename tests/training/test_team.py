@@ -182,9 +182,9 @@ def test_only_what_fails_for_want_of_a_partner_is_called_so() -> None:
     with pytest.raises(RuntimeError, match="^reset"), team.together():
         raise RuntimeError("reset by something else: there is no partner")
     team.size = 2
-    with pytest.raises(WorkerLost, match=r"one of the 2 workers is gone \(Connection reset\)$"):
-        with team.together():
-            raise RuntimeError("Connection reset. Look here.\nAnd there.")
+    told = r"one of the 2 workers is gone \(Connection reset\)$"
+    with pytest.raises(WorkerLost, match=told), team.together():
+        raise RuntimeError("Connection reset. Look here.\nAnd there.")
     with pytest.raises(RuntimeError, match="shapes"), team.together():
         raise RuntimeError("shapes do not match")
 
