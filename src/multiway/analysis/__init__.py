@@ -21,16 +21,21 @@ from multiway.analysis.curves import (
 )
 from multiway.analysis.diagnosis import BUDGETS, Budget, Diagnosis, diagnose
 from multiway.analysis.directions import (
+    STEP,
+    Panel,
     distance_to_boundary,
     harmful_directions,
+    intro_panels,
     sign_directions,
 )
 from multiway.analysis.landscape import Landscape, landscapes
+from multiway.analysis.linearity import bend, nonlinearity
 from multiway.analysis.saliency import saliency
 from multiway.analysis.transfer import TransferCell, TransferMatrix, transfer_matrix
 
 __all__ = [
     "BUDGETS",
+    "STEP",
     "Budget",
     "Correlation",
     "CorruptionExamples",
@@ -39,11 +44,13 @@ __all__ = [
     "Curve",
     "Diagnosis",
     "Landscape",
+    "Panel",
     "TransferCell",
     "TransferMatrix",
     "accuracy_against_eps",
     "accuracy_against_kappa",
     "accuracy_against_steps",
+    "bend",
     "correlate",
     "corruption_accuracy",
     "corruption_examples",
@@ -52,7 +59,9 @@ __all__ = [
     "distance_to_boundary",
     "gradient_signs",
     "harmful_directions",
+    "intro_panels",
     "landscapes",
+    "nonlinearity",
     "saliency",
     "sign_correlation",
     "sign_directions",

@@ -3,13 +3,62 @@
 from __future__ import annotations
 
 import itertools
+import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from multiway.codebook import Codebook
 from multiway.errors import MultiwayError
 
-__all__ = ["distance_to_boundary", "harmful_directions", "sign_directions"]
+__all__ = [
+    "STEP",
+    "Panel",
+    "distance_to_boundary",
+    "harmful_directions",
+    "intro_panels",
+    "sign_directions",
+]
+
+# How far a step goes, in distances to the boundary: far enough along the straight way only.
+STEP = 1.3
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """One panel of Fig. 1: two classes, a point of the first, and where its gradient can point.
+
+    Attributes:
+        codewords: [2, L], of norm 1 and at right angles.
+        directions: [D, L], of norm 1.
+    """
+
+    codewords: Tensor
+    directions: Tensor
+
+    @property
+    def point(self) -> Tensor:
+        """Like a trained network's output: near its codeword, not on it; [L]."""
+        return 0.85 * self.codewords[0] + 0.25 * self.codewords[1]
+
+    def harmful(self, step: float = STEP) -> Tensor:
+        """Which directions do harm, bool [D]; see `harmful_directions`."""
+        return harmful_directions(self.codewords, self.point, self.directions, step)
+
+
+def intro_panels() -> dict[str, Panel]:
+    """The three panels of Fig. 1: 2-D one-hot labels, 2-D and 3-D codes."""
+    turn = math.radians(28)
+    turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
+    # With softmax and cross-entropy the two gradients of a class are each other's negative.
+    cross_entropy = torch.tensor([[-1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)
+    solid = Codebook.random_orthogonal(2, 3, beta=1.0, seed=4).vectors
+    return {
+        "1ofK, 2-D": Panel(torch.eye(2), cross_entropy),
+        "codes, 2-D": Panel(turned, sign_directions(2)),
+        "codes, 3-D": Panel(solid, sign_directions(3)),
+    }
 
 
 def sign_directions(length: int) -> Tensor:

@@ -18,7 +18,14 @@ from multiway.errors import MultiwayError, choose
 from multiway.objectives import bind, margin
 from multiway.threat import make_streams
 
-__all__ = ["QUANTITIES", "Landscape", "landscapes", "rademacher"]
+__all__ = [
+    "QUANTITIES",
+    "Landscape",
+    "landscape_axis",
+    "landscapes",
+    "rademacher",
+    "trained_to_codes",
+]
 
 QUANTITIES = ("margin", "paper")
 
@@ -143,7 +150,7 @@ def landscapes(
         pairing, 2018, for the two directions.
     """
     choose("quantity", quantity, QUANTITIES)
-    axis = _axis(eps, points)
+    axis = landscape_axis(eps, points)
     check_count("batch_size", batch_size)
     gradients = saliency(models, images, labels, objective)
     noise = rademacher(images, seed)
@@ -169,7 +176,8 @@ def landscapes(
     return found
 
 
-def _axis(eps: float, points: int) -> Tensor:
+def landscape_axis(eps: float, points: int) -> Tensor:
+    """`points` even steps from -eps to eps, [P] float64, 0 in the middle."""
     if not (math.isfinite(eps) and 0 < eps <= 1):
         hint = f"; surely {eps:g}/255 was meant" if math.isfinite(eps) and eps > 1 else ""
         raise MultiwayError(
@@ -206,7 +214,7 @@ def _measure(
 ) -> tuple[Tensor, Tensor]:
     """The quantity and the margin at all points, [P * P] each, from one pass over them."""
     ahead = bind(model, "margin")
-    squared = quantity == "paper" and _trained_to_codes(model)
+    squared = quantity == "paper" and trained_to_codes(model)
     goal = bind(model, "own") if squared else ahead
     values, margins = [], []
     for images in batches:
@@ -230,7 +238,7 @@ def _check_finite(name: str, sample: int, values: Tensor, margins: Tensor) -> No
         )
 
 
-def _trained_to_codes(model: nn.Module) -> bool:
+def trained_to_codes(model: nn.Module) -> bool:
     """Whether a squared error to a codeword is the model's training loss."""
     return isinstance(model, EncodedClassifier) and model.encoding.kind == "mse"
 
@@ -239,6 +247,6 @@ def _in_words(model: nn.Module, quantity: str) -> str:
     with_codes = isinstance(model, EncodedClassifier) and model.encoding.kind != "cross-entropy"
     if quantity == "margin":
         return "margin (mean squared error)" if with_codes else "margin (logits)"
-    if _trained_to_codes(model):
+    if trained_to_codes(model):
         return "squared error to the true code"
     return "score of the true class" if with_codes else "logit of the true class"

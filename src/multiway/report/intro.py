@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from multiway.analysis import distance_to_boundary, harmful_directions, sign_directions
-from multiway.codebook import Codebook
+from multiway.analysis import STEP, Panel, distance_to_boundary, intro_panels
 from multiway.report.style import BLUE, GREEN, GREY, RED, figure_style, save_figure
 
 __all__ = ["draw_intro", "intro_figure"]
-
-# How far a step goes, in distances to the boundary: far enough along the straight way only.
-STEP = 1.3
 
 # A rectangle of the boundary plane, and the side from which the arrows cover each other least.
 CORNERS = ((-0.1, -1), (-0.1, 1), (1, -1), (1, 1))
@@ -32,18 +27,15 @@ def draw_intro(path: Path) -> Path:
 
 def intro_figure() -> Figure:
     """The three panels: 2-D one-hot, 2-D and 3-D codes, harmful directions counted."""
-    turn = math.radians(28)
-    turned = torch.tensor([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]])
-    cross_entropy = torch.tensor([[-1.0, 1.0], [1.0, -1.0]]) / math.sqrt(2)
-    solid = Codebook.random_orthogonal(2, 3, beta=1.0, seed=4).vectors
+    one_hot, codes, solid = intro_panels().values()
     with figure_style():
         figure = Figure(figsize=(11, 4))
         flat = figure.add_subplot(1, 3, 1)
-        titles = [_panel(flat, "(a) one-hot, softmax", torch.eye(2), cross_entropy)]
+        titles = [_panel(flat, "(a) one-hot, softmax", one_hot)]
         longer = figure.add_subplot(1, 3, 2)
-        titles += [_panel(longer, "(b) multi-way, length 2", turned, sign_directions(2))]
+        titles += [_panel(longer, "(b) multi-way, length 2", codes)]
         space = figure.add_subplot(1, 3, 3, projection="3d")
-        titles += [_panel(space, "(c) multi-way, length 3", solid, sign_directions(3))]
+        titles += [_panel(space, "(c) multi-way, length 3", solid)]
         figure.tight_layout(rect=(0, 0, 1, 0.86))
         # The titles stand at one height, which panels of two shapes do not.
         flat.apply_aspect()
@@ -54,12 +46,10 @@ def intro_figure() -> Figure:
         return figure
 
 
-def _panel(axes: Any, title: str, codewords: Tensor, directions: Tensor) -> str:
+def _panel(axes: Any, title: str, panel: Panel) -> str:
     """Draw one panel; its title, with the count."""
-    # Like a trained network's output: near its codeword, not on it.
-    point = 0.85 * codewords[0] + 0.25 * codewords[1]
-    harmful = harmful_directions(codewords, point, directions, STEP)
-    arrows = STEP * distance_to_boundary(codewords, point) * directions
+    codewords, point, harmful = panel.codewords, panel.point, panel.harmful()
+    arrows = STEP * distance_to_boundary(codewords, point) * panel.directions
     names = (GREEN, "$C_1$"), (BLUE, "$C_2$")
     for (colour, name), code, other in zip(names, codewords, codewords.flip(0), strict=True):
         axes.plot(*torch.stack([torch.zeros_like(code), code]).T.tolist(), color=colour, lw=1.5)

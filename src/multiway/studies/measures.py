@@ -25,8 +25,6 @@ class Measure(ABC):
     """What a cell shows: a value for each trained model and image."""
 
     shares = True
-    # Counted in full, not measured on samples: its interval has no width.
-    exact = False
 
     @abstractmethod
     def pieces(self) -> tuple[Piece, ...]:
@@ -40,6 +38,11 @@ class Measure(ABC):
     def members(self) -> int:
         """Trials that were averaged into each value."""
         return 1
+
+    @property
+    def exact(self) -> bool:
+        """Counted in full, not measured on samples: its interval has no width."""
+        return False
 
     def interval(self, store: Store) -> Interval:
         """The mean with its 95 % interval, over images and seeds."""

@@ -1,0 +1,64 @@
+"""Fig. 1: how many directions of the gradient do harm, counted."""
+
+from __future__ import annotations
+
+from multiway.analysis import STEP, Panel, intro_panels, sign_directions
+from multiway.codebook import Codebook
+from multiway.studies.picturing import Harmful
+from multiway.studies.scales import Scale
+from multiway.studies.study import Cell, Study
+
+__all__ = ["declare"]
+
+# How far the step goes, in distances to the boundary; the last is far enough for any angle.
+STEPS = {
+    "harmful share": STEP,
+    "harmful share at step 2": 2.0,
+    "harmful share at step 10": 10.0,
+    "leads towards the other class": 1e6,
+}
+# Random codebooks behind the rows that are not those of the drawing.
+BOOKS = 200
+
+
+def declare(scale: Scale) -> Study:
+    """Nothing is trained: the same at every scale."""
+    cases: dict[str, tuple[Panel, ...]] = {name: (panel,) for name, panel in intro_panels().items()}
+    cases |= {f"codes, {length}-D, any turn": _turned(length) for length in (2, 3)}
+    return Study(
+        name="intro",
+        title="How many directions of the gradient do harm?",
+        question="Two classes, and a point near the codeword of its own: of the directions in "
+        "which the sign of the gradient at the last layer can point, how many take it to the "
+        "other class? This counts directions as if the gradient took each of them alike, which it "
+        "does not: an attacker climbs.",
+        paper="Fig. 1",
+        figure="intro",
+        cells=tuple(
+            Cell(row, column, Harmful(panels, step), metric="share")
+            for row, panels in cases.items()
+            for column, step in STEPS.items()
+        ),
+        data="none",
+        models="none: codewords of norm 1 at right angles, and a point at 0.85 and 0.25 of them",
+        n=None,
+        seeds=(),
+        differs=(
+            "all directions are counted, so the shares have no uncertainty; for the rows `any "
+            f"turn` it is the mean over {BOOKS} random codebooks",
+            f"the paper does not say how far a step goes: drawn is {STEP:g} times the distance to "
+            "the boundary; at longer steps the shares rise, and half of the directions lead "
+            "towards the other class whatever the code",
+        ),
+    )
+
+
+def _turned(length: int) -> tuple[Panel, ...]:
+    """The panels of random codebooks."""
+    return tuple(
+        Panel(
+            Codebook.random_orthogonal(2, length, beta=1.0, seed=seed).vectors,
+            sign_directions(length),
+        )
+        for seed in range(BOOKS)
+    )

@@ -1,0 +1,73 @@
+"""Fig. 4: adversarially trained networks around an image, and how far from linear they are."""
+
+from __future__ import annotations
+
+from multiway.studies.picturing import Bent, NonLinear, Surface
+from multiway.studies.robustness import ENCODINGS, colour_set, robust
+from multiway.studies.scales import OBJECTIVES, Scale
+from multiway.studies.study import Cell, Study
+
+__all__ = ["declare"]
+
+COLUMNS = {"non-linearity": "margin", "non-linearity, as the paper plots it": "paper"}
+ROWS = {"{}": True, "{}, misclassified": False}
+
+
+def declare(scale: Scale) -> Study:
+    """1ofK and RO, trained alike with an adversary."""
+    data = colour_set(scale)
+    setting = scale.robust[data]
+    images = scale.test_images(setting, hard=not scale.few)
+    models = {name: robust(scale, data, name) for name in ENCODINGS}
+    cells = [
+        Cell(
+            row.format(name),
+            column,
+            NonLinear(
+                tuple(
+                    Bent(model(seed), images, setting.eps, objective, quantity)
+                    for seed in scale.seeds
+                ),
+                right,
+            ),
+            metric="distance",
+            objective=objective,
+        )
+        for name, model in models.items()
+        for row, right in ROWS.items()
+        for column, quantity in COLUMNS.items()
+        for objective in OBJECTIVES
+    ]
+    named = tuple((name, model(scale.seeds[0])) for name, model in models.items())
+    points = 3 if scale.trial else 11 if scale.few else 21
+
+    def surface(quantity: str, objective: str) -> Surface:
+        return Surface(named, images, setting.eps, objective, quantity, points)
+
+    return Study(
+        name="landscape",
+        title="Are networks with codes less linear?",
+        question="From an image along the sign of the gradient: does the network's margin follow "
+        "a straight line, which a first-order attacker can trust, and is it more crooked with "
+        "random orthogonal codes? The figure is the largest distance from the straight line "
+        "between the ends, in units of the range: 0 is straight, 1 comes back to its start.",
+        paper="Fig. 4",
+        figure="landscape",
+        cells=tuple(cells),
+        data=setting.data,
+        models=setting.told(),
+        n=len(images),
+        seeds=scale.seeds,
+        differs=(
+            "the paper draws a logit for one-hot labels and a squared error for codes, a line and "
+            "a square of the outputs; here the margin is drawn and measured for both, and the "
+            "paper's quantities beside it",
+            "the paper's baseline learned from adversarial images alone; here both networks were "
+            "trained alike",
+            "the paper judges by eye; the measure is ours, over the images that the networks of "
+            "all seeds classify rightly (or wrongly)",
+            "of the three images drawn, two are the first that both networks classify rightly and "
+            "one is the first that RO does not",
+        ),
+        pictures={"margin": surface("margin", "margin"), "paper": surface("paper", "own")},
+    )
