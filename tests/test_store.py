@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from multiway.engine import LocalEngine, Silent, compute
+from multiway.engine import LocalEngine, compute
 from multiway.errors import MultiwayError
 from multiway.store import Damaged, Store
-from tiny_pieces import Tiny, times_made
+from tiny_pieces import Tiny, Watching, times_made
 
 
 @pytest.fixture
@@ -28,16 +28,6 @@ def log(tmp_path: Path) -> Path:
     folder = tmp_path / "log"
     folder.mkdir()
     return folder
-
-
-class Notes(Silent):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.lines.append(text)
 
 
 def test_a_piece_is_made_once_and_found_again(store: Store, log: Path) -> None:
@@ -273,13 +263,13 @@ def test_damage_is_mended_by_a_computation(store: Store, log: Path) -> None:
     for piece in (parent, child, other):
         store.make(piece)
     truncate(store.read(child).folder / "text")
-    fresh, notes = Store(store.directory), Notes()
+    fresh, notes = Store(store.directory), Watching()
     engine = LocalEngine(fresh, 1)
     try:
         compute([child, other], fresh, engine, notes)
     finally:
         engine.close()
     assert [times_made(log, name) for name in "abc"] == [1, 2, 1]
-    assert len(notes.lines) == 1
-    assert "text was cut short or edited; what is left of it is kept in" in notes.lines[0]
+    assert len(notes.notes) == 1
+    assert "text was cut short or edited; what is left of it is kept in" in notes.notes[0]
     assert child.text(fresh) == "b(a())"

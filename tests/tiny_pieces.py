@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from multiway.engine import Finished, LocalEngine, Silent, compute
+from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
 from multiway.store import Piece, Store, Workplace
 
-__all__ = ["Tiny", "times_made"]
+__all__ = [
+    "Threads",
+    "Tiny",
+    "Watching",
+    "alive",
+    "processes_of",
+    "row",
+    "run_row",
+    "start",
+    "times_made",
+    "until",
+]
 
 
 @dataclass(frozen=True)
@@ -87,6 +104,96 @@ class Tiny(Piece):
         return (store.read(self).folder / "text").read_text()
 
 
+class Threads(Tiny):
+    """Tells how many threads torch takes."""
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        import torch
+
+        return {"threads": torch.get_num_threads()}
+
+
 def times_made(log: Path, name: str) -> int:
     """How many attempts at the piece there were, by any process."""
     return len(list(log.glob(f"{name}-*")))
+
+
+class Watching(Silent):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.order: list[str] = []
+        self.notes: list[str] = []
+        self.waited: set[str] = set()
+        self.shares: list[float] = []
+        self.outcomes: dict[str, Finished] = {}
+        self.there: list[str] = []
+
+    def planned(self, done: list[Piece], left: list[Piece]) -> None:
+        self.there = [piece.title() for piece in done]
+
+    def started(self, piece: Piece) -> None:
+        if piece.title() not in self.order:
+            self.order.append(piece.title())
+
+    def waiting(self, piece: Piece) -> None:
+        self.waited.add(piece.title())
+
+    def advanced(self, key: str, share: float) -> None:
+        self.shares.append(share)
+
+    def finished(self, piece: Piece, outcome: Finished) -> None:
+        self.outcomes[piece.title()] = outcome
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def row(log: Path, count: int, takes: float) -> list[Tiny]:
+    """Pieces that do not need each other, and one that needs them all."""
+    parts = tuple(Tiny(f"part{number}", log, takes=takes) for number in range(count))
+    return [*parts, Tiny("all", log, parts)]
+
+
+def run_row(store: str, log: str, count: int, takes: float, jobs: int, engine: str = "") -> None:
+    """Make a `row` in this process; `engine` is the address of a Ray cluster."""
+    place = Store(Path(store)).create()
+    with closing(
+        RayEngine(place, jobs, address=engine) if engine else LocalEngine(place, jobs)
+    ) as workers:
+        compute(row(Path(log), count, takes), place, workers)
+
+
+def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """A Python process of its own that knows this module; `program` uses it as `tiny`."""
+    path = os.pathsep.join(place for place in sys.path if place)
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import sys, tiny_pieces as tiny; {program}", *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    """Wait for it; fail if it does not come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def processes_of(log: Path) -> set[int]:
+    """The numbers of all processes that have begun a piece."""
+    return {int(note.read_text() or 0) for note in log.iterdir()} - {0}
+
+
+def alive(process: int) -> bool:
+    """Whether a process is there and not merely waiting to be reaped."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"

@@ -12,12 +12,14 @@ from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
 from multiway.store import Piece, Store
 
-__all__ = ["Deaths", "attempt", "reason"]
+__all__ = ["ONE_THREAD", "Deaths", "attempt", "reason"]
 
 # How often a piece is tried when its process dies (the system kills it for memory, say).
 ATTEMPTS = 3
 # Seconds between two messages of progress.
 EVERY = 0.5
+# The environment in which torch and NumPy, loaded later, take one thread.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def attempt(

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from multiway.engine.attempt import Deaths, attempt, reason
+from multiway.engine.attempt import ONE_THREAD, Deaths, attempt, reason
 from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
 from multiway.files import write_atomic
@@ -228,9 +228,7 @@ def _attempt(
     packed: bytes, key: str, directory: str, device: str, data: str | None, places: list[str]
 ) -> Finished:
     """The task: make one piece, in a process of the cluster."""
-    import torch
-
-    torch.set_num_threads(1)
+    os.environ.update(ONE_THREAD)
     if data is not None and Path(data).is_dir():  # else the host's own place
         os.environ["MULTIWAY_DATA"] = data
     sys.path.extend(place for place in places if place not in sys.path)

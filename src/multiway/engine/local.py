@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from multiway.engine.attempt import Deaths, attempt, reason
+from multiway.engine.attempt import ONE_THREAD, Deaths, attempt, reason
 from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
 from multiway.store import Piece, Store
@@ -22,7 +24,7 @@ __all__ = ["LocalEngine"]
 
 
 class LocalEngine:
-    """`jobs` processes that live as long as the engine; torch is loaded once in each.
+    """`jobs` processes that live as long as the engine, so that torch is loaded once in each.
 
     A process that dies is replaced, and its piece is tried again, three times in all. The results
     do not depend on the number of jobs: each piece has one thread. When this process dies, so do
@@ -121,12 +123,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there, directory, device), daemon=True)
-        # The terminal's Ctrl-C is for this process, which ends the others; they inherit the mask.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _inherited():
             process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         there.close()
         return cls(process, here)
 
@@ -140,12 +138,25 @@ class _Worker:
         self.connection.close()
 
 
+@contextlib.contextmanager
+def _inherited() -> Iterator[None]:
+    """What a process started inside the block has from its first moment: one thread, no Ctrl-C."""
+    environment = dict(os.environ)
+    # The terminal sends Ctrl-C to all; it is for this process, which ends the others.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.environ.update(ONE_THREAD)
+    try:
+        yield
+    finally:
+        for name in ONE_THREAD:
+            os.environ.pop(name)
+        os.environ.update(environment)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 def _serve(connection: Connection, directory: Path, device: str) -> None:
     """A worker's life: pieces come in, outcomes go out."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    import torch
-
-    torch.set_num_threads(1)
     store = Store(directory)
     while True:
         try:
