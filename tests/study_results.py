@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from multiway.statistics import mean, proportion
+from multiway.statistics import Interval, proportion
 from multiway.studies.result import (
     FAILS,
     HOLDS,
@@ -49,7 +49,7 @@ def accuracy(
 def correlation(
     row: str, column: str, value: float, objective: str = "own", **more: Any
 ) -> StudyCell:
-    spread = mean([value - 0.05, value, value + 0.05])
+    spread = Interval(value, value - 0.05, value + 0.05, 200)
     return StudyCell.of(
         row, column, spread, metric="correlation", seeds=SEEDS, objective=objective, **more
     )

@@ -53,9 +53,8 @@ def figure_title(result: StudyResult) -> str:
         parts.append(f"n={counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else ""))
     parts.append(seeds(made.seeds))
     attacks = list(dict.fromkeys(cell.attack for cell in result.cells if cell.attack))
-    if len(attacks) > 1:
-        parts.append(f"{len(attacks)} attacks, see the table")
-    return f"{result.title}\n{', '.join(parts)}{f'; {attacks[0]}' if len(attacks) == 1 else ''}"
+    told = attacks if len(attacks) < 2 else [f"{len(attacks)} attacks, see the tables"]
+    return f"{result.title}\n{'; '.join([', '.join(parts), *told])}"
 
 
 def axis_label(metric: str) -> str:

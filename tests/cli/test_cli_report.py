@@ -1,0 +1,135 @@
+"""`multiway report`: a page, Markdown and JSON; and one line for what is not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+from multiway.store import Store
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, write_result
+from study_results import result, verdict
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    folder = tmp_path / "multiway-store"
+    Store(folder).create()
+    held = (verdict(HOLDS, "transfer-0"), verdict(ONLY_OWN, "transfer-1"))
+    unjudged = (verdict(UNMEASURED, "transfer-0"), verdict(UNMEASURED, "transfer-1"))
+    for each in (
+        result("transfer", "smoke", verdicts=unjudged),
+        result("transfer", verdicts=held),
+        result("length", verdicts=(verdict(FAILS, "length-white-box"),)),
+    ):
+        write_result(folder, each)
+    return folder
+
+
+def test_the_page_and_the_tables_are_written(
+    in_process: Command, store: Path, tmp_path: Path
+) -> None:
+    done = in_process("report", "--out", "deep/report.html", "--markdown", "tables")
+    assert done.returncode == 0
+    html = (tmp_path / "deep" / "report.html").read_text()
+    for name in ("length-cpu", "transfer-cpu", "transfer-smoke"):
+        assert f'<section class="study" id="{name}"' in html
+        assert (tmp_path / "tables" / f"{name}.md").exists()
+    assert (tmp_path / "tables" / "index.md").exists()
+    assert "transfer-0" in done.stdout
+    assert "holds only against the paper's own attack" in done.stdout
+    assert "written: deep/report.html" in done.stderr
+
+
+def test_json_is_one_document(in_process: Command, store: Path) -> None:
+    done = in_process("report", "--json")
+    told = json.loads(done.stdout)
+    assert told["written"] == ["report.html"]
+    assert told["counts"] == {
+        "holds": 1,
+        "holds only against the paper's own attack": 1,
+        "does not hold": 1,
+        "not measured at this scale": 2,
+    }
+    assert [each["study"] for each in told["studies"]] == ["length", "transfer", "transfer"]
+    assert {each["claim"] for each in told["verdicts"]} == {
+        "transfer-0", "transfer-1", "length-white-box",
+    }  # fmt: skip
+
+
+def test_only_what_was_asked_for(in_process: Command, store: Path, tmp_path: Path) -> None:
+    done = in_process("report", "--study", "transfer", "--scale", "cpu", "--json")
+    (only,) = json.loads(done.stdout)["studies"]
+    assert (only["study"], only["scale"]) == ("transfer", "cpu")
+    assert 'id="length-cpu"' not in (tmp_path / "report.html").read_text()
+
+
+def test_the_store_may_come_from_the_environment(
+    in_process: Command, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved = store.rename(tmp_path / "elsewhere")
+    monkeypatch.setenv("MULTIWAY_STORE", str(moved))
+    assert in_process("report", "--json").returncode == 0
+    # What is given counts more than what is set.
+    other = in_process("report", "--store", "nowhere")
+    assert other.returncode == 2
+    assert "there is no store in nowhere" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--study", "transfre"],
+            "unknown study in this store 'transfre': did you mean 'transfer'?",
+        ),
+        (["--scale", "cpuu"], "unknown scale 'cpuu': did you mean 'cpu'?"),
+        (["--study", "length", "--scale", "paper"], "it has length (cpu), transfer (cpu), tr"),
+        (["--out", "page.pdf"], "the page is a file that ends in .html"),
+        (["--out", "multiway-store"], "the page is a file that ends in .html"),
+        (["--out", "multiway-store/store.json/x.html"], "store.json is a file"),
+        (["--markdown", "multiway-store/store.json"], "store.json is a file"),
+    ],
+)
+def test_mistakes_are_one_line(
+    in_process: Command, store: Path, words: list[str], message: str
+) -> None:
+    done = in_process("report", *words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+def test_an_empty_store_says_how_to_fill_it(in_process: Command, tmp_path: Path) -> None:
+    done = in_process("report")
+    assert done.returncode == 2
+    assert "there is no store in multiway-store" in done.stderr
+    assert "multiway reproduce --scale smoke --store multiway-store" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    Store(tmp_path / "empty").create()
+    done = in_process("report", "--store", "empty")
+    assert "no study has been finished in empty" in done.stderr
+    assert "multiway reproduce" in done.stderr
+
+
+def test_a_folder_that_is_no_store_is_refused(in_process: Command, tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "cat.png").touch()
+    done = in_process("report", "--store", "pictures")
+    assert done.returncode == 2
+    assert "not a store" in done.stderr
+
+
+def test_a_broken_result_is_named_and_no_page_is_written(
+    in_process: Command, store: Path, tmp_path: Path
+) -> None:
+    broken = write_result(store, result())
+    broken.write_text(broken.read_text()[:300])
+    done = in_process("report")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "toy-cpu.json" in done.stderr
+    assert not (tmp_path / "report.html").exists()
