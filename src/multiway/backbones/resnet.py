@@ -149,7 +149,7 @@ def preact_18(outputs: int, channels: int = 3, size: int = 32) -> nn.Module:
 
 
 def small_8(outputs: int, channels: int = 3, size: int = 32) -> nn.Module:
-    """Eight layers of 24, 48 and 96 channels on images halved at once: for robust CPU training."""
+    """Eight layers of 16, 32 and 64 channels on images halved at once: for robust CPU training."""
     return PreactResNet(
-        outputs, channels, size, widths=[24, 48, 96], blocks=1, stem=24, stem_stride=2
+        outputs, channels, size, widths=[16, 32, 64], blocks=1, stem=16, stem_stride=2
     )
