@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import astuple
 
+import numpy as np
 import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from multiway.errors import MultiwayError
-from multiway.statistics import Z, clustered, mean, proportion
+from multiway.statistics import Interval, Z, across_seeds, clustered, mean, proportion
 
 
 @given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -73,3 +74,63 @@ def test_independent_trials_count_in_full() -> None:
     )
     with pytest.raises(MultiwayError, match="each from 0 to 1"):
         clustered([1.5], 2)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=40))
+def test_one_seed_is_a_proportion(right: list[bool]) -> None:
+    row = [float(one) for one in right]
+    assert across_seeds([row], shares=True) == proportion(sum(right), len(right))
+    if len(row) > 1:
+        assert across_seeds([row], shares=False) == mean(row)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6), st.integers(2, 20))
+def test_models_alone_make_students_interval(levels: list[float], n: int) -> None:
+    # Every image has the same value: nothing but the models differs.
+    found = across_seeds([[level] * n for level in levels], shares=False)
+    expected = mean(levels)
+    assert astuple(found)[:3] == pytest.approx(astuple(expected)[:3], abs=1e-9)
+    assert found.n == n
+
+
+def test_images_and_models_add_like_the_sides_of_a_right_angle() -> None:
+    # Image means 0.5, models 0.4 and 0.6: Wilson at 2 x 10 trials, Student's t(1) = 12.7.
+    rows = [[0.4] * 10, [0.6] * 10]
+    images, models = proportion(10, 20), scipy.stats.t.ppf(0.975, 1) * 0.1
+    found = across_seeds(rows, shares=True)
+    assert found == Interval(0.5, 0.0, 1.0, 10)  # a share stays one
+    few = across_seeds([[0.499] * 10, [0.501] * 10], shares=True)
+    half = math.hypot(images.high - 0.5, models / 100)
+    assert (few.low, few.high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-9)
+    # The same models twice tell no more of images than once.
+    row = [1.0, 0.0, 1.0, 1.0, 0.0]
+    twice, once = across_seeds([row, row], shares=True), proportion(3, 5)
+    assert astuple(twice) == pytest.approx(astuple(once), abs=1e-9)
+
+
+@pytest.mark.parametrize("seeds", [3, 4, 5])
+@pytest.mark.parametrize("shares", [False, True])
+def test_it_covers_what_is_true(seeds: int, shares: bool) -> None:
+    random = np.random.RandomState(seeds)
+    images, times, covered, naive = 60, 600, 0, 0
+    truth = 0.0
+    if shares:  # the mean of a logistic curve over both effects
+        draws = random.normal(0, math.hypot(1.0, 0.5), size=400_000)
+        truth = float(np.mean(1 / (1 + np.exp(-1.0 - draws))))
+    for _ in range(times):
+        effect = random.normal(0, 1.0, size=images) + random.normal(0, 0.5, size=(seeds, 1))
+        values = effect + random.normal(0, 0.5, size=(seeds, images))
+        if shares:
+            values = (random.uniform(size=effect.shape) < 1 / (1 + np.exp(-1.0 - effect))) * 1.0
+        found = across_seeds(values.tolist(), shares=shares)
+        alone = mean(values.mean(axis=0).tolist())  # as if there were no other models
+        covered += found.low <= truth <= found.high
+        naive += alone.low <= truth <= alone.high
+    assert covered / times >= 0.92
+    assert naive < covered
+
+
+@pytest.mark.parametrize("rows", [[], [[]], [[1.0, 0.0], [1.0]], [[], []]])
+def test_ragged_seeds_are_refused(rows: list[list[float]]) -> None:
+    with pytest.raises(MultiwayError, match="the same images, at least one, for every seed"):
+        across_seeds(rows, shares=True)

@@ -21,6 +21,8 @@ __all__ = ["RayEngine"]
 
 # Seconds within which a port must answer, and within which Ray must be behind it.
 ANSWER, JOIN = 3, 60
+# Ray gives up its own start after half a minute, which a busy machine may need.
+STARTS = 3
 # Seconds until what was made on another host must be seen on this one.
 ARRIVE = 10
 # Bytes of Ray's shared memory, through which nothing but short messages goes.
@@ -191,13 +193,21 @@ def _connect(ray: Any, address: str | None, jobs: int | None) -> None:
         _check_reachable(address)
         ray.init(address=address, **quiet)
         return
-    cores = jobs or len(os.sched_getaffinity(0))
-    try:
-        ray.init(
-            "local", num_cpus=cores, include_dashboard=False, object_store_memory=OBJECTS, **quiet
-        )
-    except Exception as error:
-        raise MultiwayError(f"Ray did not start on this machine: {reason(error)}") from error
+    options = {
+        "num_cpus": jobs or len(os.sched_getaffinity(0)),
+        "include_dashboard": False,
+        "object_store_memory": OBJECTS,
+        **quiet,
+    }
+    for left in reversed(range(STARTS)):
+        try:
+            ray.init("local", **options)
+            return
+        except Exception as error:
+            ray.shutdown()
+            if not left:
+                told = f"Ray did not start on this machine: {reason(error)}"
+                raise MultiwayError(told) from error
 
 
 def _check_reachable(address: str) -> None:

@@ -1,0 +1,171 @@
+"""`multiway reproduce`: bad input, plans, a run that is killed, and its lines of progress."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Command, command
+from multiway.cli import working
+from multiway.cli.working import Working
+from multiway.engine import Finished
+from tiny_pieces import Tiny, until
+
+
+def one_line(ran: subprocess.CompletedProcess[str]) -> str:
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("error: ")
+    assert ran.stderr.count("\n") == 1
+    return ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["transfre"], "unknown study 'transfre': did you mean 'transfer'? (allowed: intro, "),
+        (["correlation", "nonsense"], "unknown study 'nonsense'"),
+        (["transfer", "--scale", "smke"], "unknown scale 'smke': did you mean 'smoke'?"),
+        (["transfer", "--engine", "rey"], "unknown engine 'rey': did you mean 'ray'?"),
+        (["transfer", "--address", "host:1"], "--address and --gpus-per-task go with --engine ray"),
+        (["transfer", "--gpus-per-task", "1"], "--address and --gpus-per-task go with --engine"),
+        (["transfer", "--jobs", "0"], "Invalid value for '--jobs'"),
+        (["transfer", "--engine", "ray", "--gpus-per-task", "-1"], "'--gpus-per-task'"),
+        (["transfer", "--device", "tpu9"], "unknown device 'tpu9'"),
+        (
+            ["correlation", "--engine", "ray", "--address", "here"],
+            "--address is HOST:PORT, ray://HOST:PORT or auto, not 'here'",
+        ),
+        (
+            ["correlation", "--engine", "ray", "--device", "cuda"],
+            "--device cuda with --engine ray needs --gpus-per-task",
+        ),
+    ],
+)
+def test_bad_input(in_process: Command, words: list[str], told: str) -> None:
+    assert told in one_line(in_process("reproduce", *words, "--store", "s"))
+
+
+def test_ray_is_not_there(in_process: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    told = one_line(in_process("reproduce", "correlation", "--engine", "ray", "--store", "s"))
+    assert told.endswith('not installed: pip install "multiway[cluster]"\n')
+
+
+def test_data_that_is_not_there(
+    in_process: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("MULTIWAY_DATA", str(tmp_path / "empty"))
+    words = ("reproduce", "correlation", "--scale", "cpu", "--store", "s")
+    assert "run `multiway data fetch mnist`" in one_line(in_process(*words))
+    assert not (tmp_path / "s").exists()
+    planned = in_process(*words, "--dry-run")
+    assert planned.returncode == 0
+    assert "no data" in planned.stdout
+    assert planned.stderr.startswith("not planned: mnist: ")
+    assert "run `multiway data fetch mnist`" in planned.stderr
+    assert planned.stderr.count("\n") == 1
+    document = json.loads(in_process(*words, "--dry-run", "--json").stdout)
+    assert "multiway data fetch mnist" in document["studies"][0]["missing"]
+    assert document["core_minutes"] == 0
+
+
+def test_stores_that_are_none(in_process: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "thesis.tex").write_text("x")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "store.json").write_text('{"format": 0, "multiway": "0.0.1"}')
+    for store, told in {
+        "file": "file is a file; a store is a folder",
+        "folder": "folder is not empty and not a store (it has no store.json); take another",
+        "old": "old is a store of format 0, and multiway",
+    }.items():
+        for more in ((), ("--dry-run",)):
+            ran = in_process("reproduce", "correlation", "--store", store, *more)
+            assert told in one_line(ran)
+    assert (tmp_path / "folder" / "thesis.tex").read_text() == "x"
+
+
+def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
+    ran = in_process("reproduce", "correlation", "--dry-run", "--json", "--store", "s", "--jobs", 2)
+    assert ran.returncode == 0
+    (plan,) = json.loads(ran.stdout)["studies"]
+    # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, and their gradients by objective.
+    assert (plan["cells"], plan["trainings"]) == (18, 4)
+    assert plan["pieces"] == plan["left"] == 12
+    assert not (tmp_path / "s").exists()
+
+
+def cells(store: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(
+        (store / "results" / "correlation-smoke.json").read_text()
+    )["cells"]
+    return found
+
+
+def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path) -> None:
+    # Two steps of everything: what is asked here is not how well the networks do.
+    words = ("reproduce", "correlation", "--scale", "smoke", "--trial", "--store")
+    run = subprocess.Popen(
+        command(*words, tmp_path / "killed", "--jobs", 2),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    pieces = tmp_path / "killed" / "pieces"
+    until(lambda: len(list(pieces.glob("*/*/piece.json"))) >= 2, seconds=240)
+    run.kill()
+    run.wait(30)
+    before = {path: path.stat().st_mtime_ns for path in pieces.glob("*/*/piece.json")}
+    assert 2 <= len(before) < 12
+    assert not (tmp_path / "killed" / "results" / "correlation-smoke.json").exists()
+    for store in ("killed", "whole"):
+        ran = subprocess.run(
+            command(*words, tmp_path / store, "--jobs", 1),
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert ran.returncode == 0, ran.stderr
+    assert cells(tmp_path / "killed") == cells(tmp_path / "whole")
+    assert len(cells(tmp_path / "whole")) == 18
+    # What was finished before the kill was not touched again.
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_lines_where_there_is_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "LINE_EVERY", -1)  # at every turn
+    a, b, c, d = (Tiny(name, tmp_path, guess=60.0) for name in "abcd")
+    with Working(capacity=2) as watch:
+        watch.planned([d], [a, b, c])
+        assert watch.left() == pytest.approx(3 * 60 / 2)
+        watch.started(a)
+        watch.started(b)
+        watch.advanced(a.key, 0.5)
+        assert watch.left() == pytest.approx(2.5 * 60 / 2)
+        watch.finished(a, Finished(a.key, seconds=30.0))  # twice as fast as was thought
+        assert watch.left() == pytest.approx(2 * 30 / 2)
+        watch.waiting(b)
+        watch.waiting(b)
+        watch.finished(b, Finished(b.key))
+        assert watch.left() == pytest.approx(1 * 30 / 2)  # b says nothing of our own speed
+        watch.started(c)
+        watch.finished(c, Finished(c.key, error="no luck"))
+        assert watch.left() == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = told.err.splitlines()
+    assert lines[0] == "1 pieces are in the store, 3 are to be made"
+    assert "tiny a (50%)" in lines[1]
+    assert lines.count("tiny b: another process is making it; it is waited for") == 1
+    assert "failed: tiny c: no luck" in lines
+    assert lines[-1].startswith("1 made, 1 there before, 1 made by another process, 1 failed; ")

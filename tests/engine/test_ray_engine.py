@@ -1,0 +1,130 @@
+"""A real Ray cluster of two workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from multiway.engine import compute
+from multiway.engine.cluster import RayEngine
+from multiway.errors import MultiwayError
+from multiway.store import Store
+from tiny_pieces import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
+
+pytest.importorskip("ray", reason="the extra multiway[cluster] is not installed")
+
+
+@dataclass(frozen=True)
+class Place:
+    store: Store
+    engine: RayEngine
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """One cluster for all tests here, as its start takes seconds."""
+    folder = tmp_path_factory.mktemp("ray")
+    store = Store(folder / "store").create()
+    (folder / "log").mkdir()
+    engine = RayEngine(store, jobs=2)
+    yield Place(store, engine, folder / "log")
+    engine.close()
+
+
+def test_one_worker_is_killed_and_all_is_done(
+    place: Place, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = tuple(Tiny(f"part{number}", place.log, takes=1.5) for number in range(3))
+    whole = Tiny("whole", place.log, parts)
+    killed: list[int] = []
+
+    def kill() -> None:
+        until(lambda: times_made(place.log, "part0") == 1)
+        note = next(place.log.glob("part0-*"))
+        until(lambda: note.read_text() != "")
+        killed.append(int(note.read_text()))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    watch = Watching()
+    compute([whole], place.store, place.engine, watch)
+    killer.join()
+    assert whole.text(place.store) == "whole(part0(),part1(),part2())"
+    assert [times_made(place.log, f"part{number}") for number in range(3)] == [2, 1, 1]
+    again = next(place.log.glob("part0-2-*"))
+    assert int(again.read_text()) not in (*killed, os.getpid())  # elsewhere
+    assert len(processes_of(place.log)) >= 2
+    assert len(watch.notes) == 1
+    assert "tiny part0: its process died (WorkerCrashedError); it is tried again" in watch.notes[0]
+    assert any(0 < share < 1 for share in watch.shares)
+    assert list((place.store.directory / "work").iterdir()) == []
+    told = capfd.readouterr()
+    assert told.out == ""  # stdout is for results
+    assert told.err == ""
+
+
+def test_errors_are_not_tried_again_and_deaths_three_times(place: Place) -> None:
+    bad = Tiny("bad", place.log, how="fails")
+    broken = Tiny("broken", place.log, how="breaks")
+    dying = Tiny("dying", place.log, how="dies")
+    good = Tiny("good", place.log, guess=0.0)
+    watch = Watching()
+    with pytest.raises(MultiwayError, match="2 others failed too"):
+        compute([bad, broken, dying, good], place.store, place.engine, watch)
+    assert [times_made(place.log, name) for name in ("bad", "broken", "dying", "good")] == [
+        1, 1, 3, 1,
+    ]  # fmt: skip
+    assert watch.outcomes["tiny bad"].error == "it was made to fail"
+    assert "ZeroDivisionError: a defect (tiny_pieces.py" in str(watch.outcomes["tiny broken"].error)
+    assert "3 times in all" in str(watch.outcomes["tiny dying"].error)
+    assert place.engine.capacity == 2
+
+
+def test_one_thread_a_task(place: Place) -> None:
+    piece = Threads("threads", place.log)
+    compute([piece], place.store, place.engine)
+    assert place.store.read(piece).notes == {"threads": 1}
+
+
+def test_a_store_that_the_hosts_do_not_see(place: Place, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store").create()
+    engine = RayEngine(store)  # on the cluster that is there, which it does not end
+    assert engine.capacity == 2
+    (store.directory / "store.json").unlink()
+    with pytest.raises(MultiwayError, match="does not see the store .*; it must be on a file syst"):
+        compute([Tiny("unseen", place.log)], store, engine)
+    engine.close()
+    assert times_made(place.log, "unseen") == 0
+    compute([Tiny("still-there", place.log)], place.store, place.engine)
+    assert times_made(place.log, "still-there") == 1
+
+
+def test_more_gpus_than_there_are(place: Place) -> None:
+    with pytest.raises(MultiwayError, match="a task asks for 64 GPU, and the Ray cluster has"):
+        RayEngine(place.store, gpus=64)
+    with pytest.raises(MultiwayError, match="--device cuda with --engine ray needs --gpus-per-tas"):
+        RayEngine(place.store, device="cuda")
+
+
+def test_a_cluster_by_its_address(place: Place, tmp_path: Path) -> None:
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    (tmp_path / "log").mkdir()
+    program = "tiny.run_row(sys.argv[1], sys.argv[2], 2, 0.0, 2, sys.argv[3])"
+    run = start(program, tmp_path / "store", tmp_path / "log", address)
+    out, told = run.communicate(timeout=240)
+    assert run.returncode == 0, told
+    assert out == ""
+    store, parts = Store(tmp_path / "store"), tuple(Tiny(f"part{i}", tmp_path) for i in range(2))
+    assert Tiny("all", tmp_path, parts).text(store) == "all(part0(),part1())"
+    until(lambda: not any(alive(worker) for worker in processes_of(tmp_path / "log")))
+    assert ray.is_initialized()
