@@ -20,11 +20,12 @@ def declare(scale: Scale) -> Study:
     """Network A with codes of nine lengths, at one beta^2 / l, and again at one beta."""
     lengths = FEW if scale.few else LENGTHS
     models = {str(length): partial(coded_model, scale, "ro", length=length) for length in lengths}
-    # At the paper's length the two are the same.
+    # At the paper's length the two are one network.
     models |= {
-        f"{length}, beta {BETA:.0f}": partial(coded_model, scale, "ro", length=length, beta=BETA)
+        f"{length}, beta {BETA:.0f}": partial(
+            coded_model, scale, "ro", length=length, beta=None if length == PAPER_LENGTH else BETA
+        )
         for length in lengths
-        if length != PAPER_LENGTH
     }
     images = scale.test_images(scale.clean["A"])
     attack = partial(scale.fgsm, scale.clean["A"].eps)

@@ -26,7 +26,7 @@ def declare(scale: Scale) -> Study:
         "RO": partial(scale.clean_model, "A", "ro"),
     }
     models = tuple(
-        (f"{prime}-{name}", model(seed))
+        (f"{name}, {prime}", model(seed))
         for name, model in by_encoding.items()
         for prime, seed in (("A", first), ("A'", scale.other(first)))
     )
