@@ -38,13 +38,15 @@ def main() -> None:
 
 def _how_to_go_on(words: list[str]) -> str:
     """What is left of a command that was stopped."""
-    if words[:1] == ["train"]:
+    if words[:1] == ["train"] or words[:2] in (["watermark", "embed"], ["watermark", "steal"]):
         return "stopped; the training goes on with the same command and --resume\n"
     if words[:1] == ["evaluate"]:
         return (
             "stopped; finished batches are kept in the run's folder (of a --network, in --out), "
             "and the same command goes on there\n"
         )
+    if words[:1] == ["reproduce"]:
+        return "stopped; finished pieces are kept in the store, and the same command goes on\n"
     return "stopped\n"
 
 

@@ -21,6 +21,7 @@ from multiway.cli.options import (
     Weights,
     choose_device,
 )
+from multiway.cli.pictures import training_seeds
 from multiway.cli.watermarked import (
     check_classes,
     check_unmarked,
@@ -293,7 +294,8 @@ def detect(
         "networks": [one.as_dict() for _, one in found],
     }
     if out is not None:
-        result["files"] = draw_found(out, key, [one for _, one in found], judged, result)
+        seeds = training_seeds(examined)
+        result["files"] = draw_found(out, key, [one for _, one in found], judged, result, seeds)
     if json:
         print_json(result)
     else:

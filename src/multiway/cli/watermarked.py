@@ -124,13 +124,22 @@ def start_of(subject: Subject) -> str:
 
 
 def draw_found(
-    out: Path, key: Key, points: list[Measured], judged: list[Detection], result: dict[str, Any]
+    out: Path,
+    key: Key,
+    points: list[Measured],
+    judged: list[Detection],
+    result: dict[str, Any],
+    seeds: str,
 ) -> list[str]:
+    """Write the figures and the numbers; the names of the figures."""
     from multiway.report.style import save_both
     from multiway.report.watermark import draw_marked, draw_watermark, mark_title
     from multiway.training.run import write_report
 
-    title = f"{mark_title(key.mark, key.held_out.classes)}, {key.measuring.name}"
+    title = (
+        f"{mark_title(key.mark, key.held_out.classes)}; {key.measuring.name}, "
+        f"n={len(key.measuring)} test and {len(key.held_out)} marked images, training seeds {seeds}"
+    )
     figure = draw_watermark(points, title, base_rate=judged[0].base_rate, needed=judged[0].needed)
     files = [*save_both(figure, out / "watermark"), *save_both(draw_marked(key), out / "marked")]
     write_report(out / "watermark.json", result)
