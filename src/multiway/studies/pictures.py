@@ -19,7 +19,7 @@ from multiway.weights import read_tensors, write_tensors
 __all__ = ["SaliencyPictures", "read_pictures", "write_landscapes", "write_saliency"]
 
 GRADIENT = "gradient"
-FACTS = "landscapes"
+FACTS, ORDER = "landscapes", "gradients"
 GRIDS = ("axis", "values", "margins")
 
 
@@ -54,11 +54,16 @@ def write_saliency(
         samples: the numbers of the images in their set; 0, 1, 2, ... when not given.
     """
     numbers = torch.tensor(list(range(len(images)) if samples is None else samples))
-    tensors = {"images": images, "labels": labels, "samples": numbers}
-    for objective, models in gradients.items():
-        tensors |= {f"{GRADIENT}/{objective}/{name}": each for name, each in models.items()}
+    maps = {
+        f"{GRADIENT}/{objective}/{name}": gradient
+        for objective, models in gradients.items()
+        for name, gradient in models.items()
+    }
+    tensors = {"images": images, "labels": labels, "samples": numbers, **maps}
     # Copies: of tensors that share their memory, only one would be written.
-    write_tensors({name: each.detach().cpu().clone() for name, each in tensors.items()}, path)
+    copies = {name: each.detach().cpu().clone() for name, each in tensors.items()}
+    # A file sorts its names; the maps are shown in the order they came.
+    write_tensors(copies, path, {ORDER: json.dumps(list(maps))})
     return path
 
 
@@ -78,9 +83,10 @@ def read_pictures(path: Path) -> SaliencyPictures | tuple[Landscape, ...]:
     """The arrays in a file of pictures, whichever of the two kinds it holds.
 
     - Saliency: `images` [N, C, H, W], `labels` [N], `samples` [N], and for each model
-      `gradient/OBJECTIVE/MODEL` [N, C, H, W].
+      `gradient/OBJECTIVE/MODEL` [N, C, H, W]; in the file's metadata under `gradients`, as JSON, a
+      list of their names in the order they are shown (by name where there is none).
     - Landscapes: for the i-th of them `i/axis` [P], `i/values` and `i/margins` [P, P]; in the
-      file's metadata under `landscapes`, as JSON, a list of their other fields (`Landscape`).
+      metadata under `landscapes`, as JSON, a list of their other fields (`Landscape`).
 
     Raises:
         MultiwayError: the file is missing, cut short, or holds something else.
@@ -91,7 +97,8 @@ def read_pictures(path: Path) -> SaliencyPictures | tuple[Landscape, ...]:
             metadata = file.metadata() or {}
         if FACTS in metadata:
             return _landscapes(tensors, json.loads(metadata[FACTS]))
-        return _saliency(tensors)
+        maps = sorted(name for name in tensors if name.startswith(f"{GRADIENT}/"))
+        return _saliency(tensors, json.loads(metadata.get(ORDER, json.dumps(maps))))
     except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
         raise MultiwayError(
             f"{path} holds neither saliency nor landscapes ({error}); make it again with multiway "
@@ -107,15 +114,15 @@ def _landscapes(tensors: Mapping[str, Tensor], facts: Any) -> tuple[Landscape, .
     return tuple(Landscape(**each) for each in whole)
 
 
-def _saliency(tensors: dict[str, Tensor]) -> SaliencyPictures:
+def _saliency(tensors: dict[str, Tensor], order: list[str]) -> SaliencyPictures:
     images, labels, samples = (tensors[name] for name in ("images", "labels", "samples"))
     gradients: dict[str, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith(f"{GRADIENT}/"):
-            _, objective, model = name.split("/", 2)
-            if tensor.shape != images.shape:
-                raise ValueError(f"{name} is {list(tensor.shape)}, the images {list(images.shape)}")
-            gradients.setdefault(objective, {})[model] = tensor
+    for name in order:
+        _, objective, model = name.split("/", 2)
+        if tensors[name].shape != images.shape:
+            shapes = f"{list(tensors[name].shape)}, the images {list(images.shape)}"
+            raise ValueError(f"{name} is {shapes}")
+        gradients.setdefault(objective, {})[model] = tensors[name]
     if not gradients or not len(images) == len(labels) == len(samples):
         raise ValueError("no gradients, or not as many labels as images")
     return SaliencyPictures(images, labels, samples, gradients)

@@ -104,9 +104,19 @@ def _panels(cells: Sequence[StudyCell], metric: str) -> list[_Panel]:
     for name in goals:
         for cell in here:
             if goal(cell) == name:
-                panel = panels.setdefault(cell.column, _Panel(cell.column, metric))
+                title = _panel_title(cell)
+                panel = panels.setdefault(title, _Panel(title, metric))
                 panel.dots.append((cell.row, name, cell))
-    return [panels[column] for column in columns]
+    return [panels[title] for title in dict.fromkeys(_panel_title(cell) for cell in here)]
+
+
+def _panel_title(cell: StudyCell) -> str:
+    """The column; without the objective where it is named there, for its marker tells it."""
+    objective = cell.objective or cell.column
+    if cell.column == objective:
+        whole = "white-box" if cell.white_box else METRIC_NAMES[cell.metric]
+        return whole if cell.objective else cell.column
+    return cell.column.removeprefix(f"{objective}, ")
 
 
 def _style(name: str, names: Sequence[str]) -> dict[str, Any]:

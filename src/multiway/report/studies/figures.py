@@ -15,6 +15,7 @@ from multiway.report.studies.dots import draw_study_dots
 from multiway.report.studies.layout import figure_title
 from multiway.report.studies.lines import draw_study_lines
 from multiway.report.studies.matrix import draw_study_matrix
+from multiway.report.studies.watermark import draw_study_watermark
 from multiway.studies.pictures import SaliencyPictures, read_pictures
 from multiway.studies.result import StudyResult
 
@@ -24,7 +25,7 @@ DRAWN: dict[str, Callable[[StudyResult], Figure]] = {
     "matrix": draw_study_matrix,
     "lines": draw_study_lines,
     "dots": draw_study_dots,
-    "watermark": draw_study_dots,
+    "watermark": draw_study_watermark,
 }
 
 

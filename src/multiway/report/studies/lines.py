@@ -188,7 +188,10 @@ def _draw_panel(
         known = [cell.low is not None and cell.high is not None for cell in cells]
         if all(known):
             low, high = ([factor * getattr(cell, end) for cell in cells] for end in ("low", "high"))
-            axes.fill_between(x, low, high, color=style["color"], alpha=0.15, linewidth=0)
+            axes.fill_between(x, low, high, color=style["color"], alpha=0.07, linewidth=0)
+            # Where bands lie upon each other, their edges tell them apart.
+            for end in (low, high):
+                axes.plot(x, end, color=style["color"], alpha=0.45, linewidth=0.6, label="")
         axes.plot(x, middle, linewidth=1.5, markersize=5, label=line.name, **style)
         _draw_paper(axes, result, line, edge, style)
     beyond = {getattr(c, along) for line in lines for x, c in line.points.items() if x == math.inf}

@@ -38,6 +38,9 @@ def study_markdown(result: StudyResult) -> str:
         parts += [f"## {_text(table.title)}", f"{caption}.", _table(table.columns, table.rows)]
     facts = "\n".join(f"- {name}: {_text(value)}" for name, value in made_rows(result))
     parts += ["## How it was made", facts]
+    if result.provenance.differs:
+        told = "\n".join(f"- {_text(each)}" for each in result.provenance.differs)
+        parts += ["## What differs from the paper", told]
     return "\n\n".join(parts) + "\n"
 
 

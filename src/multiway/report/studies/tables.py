@@ -111,7 +111,7 @@ def _seeds(cell: StudyCell) -> str:
 
 
 def made_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """How a result was made."""
+    """How a result was made; what differs from the paper is a list of its own."""
     made = result.provenance
     attacks = dict.fromkeys(cell.attack for cell in result.cells if cell.attack)
     rows = [
@@ -124,6 +124,5 @@ def made_rows(result: StudyResult) -> list[tuple[str, str]]:
         ("attacks", "; ".join(attacks) or "none"),
         ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
-        ("differs from the paper", "; ".join(made.differs) or "in nothing that is known"),
     ]
     return [(name, value) for name, value in rows if value]

@@ -50,6 +50,8 @@ AXES = {
     "intro": ("encoding", "directions"),
     "length": ("code length", "attacker"),
     "correlation": ("gradient at", "pair"),
+    "saliency": ("pair", "images"),
+    "landscape": ("network", "quantity"),
     "transfer": ("attacked", "crafted on"),
     "ablation": ("attacked", "crafted on"),
     "benchmark": ("network", "attack"),
