@@ -1,266 +1,139 @@
-"""Verdicts: every word, on differences and on hand-made cells whose values are known."""
+"""Verdicts: words and sentences by hand-made figures."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-import scipy.stats
 import torch
 from torch import Tensor
 
 from multiway.statistics import Interval
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Piece, Store
 from multiway.studies.claims import Claim, Comparison
-from multiway.studies.measures import Measure
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED
+from multiway.studies.measures import Measure, NoValue, interval_of
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, Verdict
 from multiway.studies.scales import scale_of
 from multiway.studies.study import Cell, Study
 from multiway.studies.verdict import decide, judge
-from multiway.weights import read_tensors, write_tensors
 
-ABOVE = Interval(0.3, 0.2, 0.4, 100)
-AROUND = Interval(0.0, -0.1, 0.1, 100)
-TOUCHING = Interval(0.1, 0.0, 0.2, 100)
-BELOW = Interval(-0.3, -0.4, -0.2, 100)
+NAN = float("nan")
 
 
-@pytest.mark.parametrize(
-    ("found", "verdict", "why"),
-    [
-        ({"own": ABOVE, "margin": ABOVE}, HOLDS, "above 0 throughout: +30.0 points [+20.0, +40.0]"),
-        ({None: ABOVE}, HOLDS, "above 0 throughout"),
-        ({"own": ABOVE, "margin": AROUND}, ONLY_OWN, "vanishes when the attacker ascends margin"),
-        ({"own": ABOVE, "margin": BELOW}, ONLY_OWN, "-30.0 points [-40.0, -20.0] (n=100) on marg"),
-        (
-            {"own": ABOVE, "ce": ABOVE, "dlr": TOUCHING, "margin": BELOW},
-            ONLY_OWN,
-            "ascends dlr and margin",
-        ),
-        ({"own": AROUND, "margin": ABOVE}, FAILS, "Not told apart from chance"),
-        ({"own": TOUCHING}, FAILS, "Not told apart from chance"),
-        ({"own": BELOW, "margin": ABOVE}, FAILS, "The opposite was measured"),
-        ({None: BELOW}, FAILS, "The opposite was measured"),
-        ({}, UNMEASURED, "not measured at this scale"),
-        ({"margin": ABOVE}, UNMEASURED, "not measured at this scale"),
-    ],
-)
-@pytest.mark.parametrize("scale", ["cpu", "paper"])
-def test_every_word(found: dict[str | None, Interval], verdict: str, why: str, scale: str) -> None:
-    word, sentence = decide(found, "own", scale)
-    assert word == verdict
-    assert why in sentence
+@dataclass(frozen=True, eq=False)
+class Known(Measure):
+    """Values that are known beforehand."""
 
+    table: Tensor
+    counted: bool = False
 
-def test_the_papers_objective_may_be_another() -> None:
-    found: dict[str | None, Interval] = {"margin": ABOVE, "own": AROUND}
-    assert decide(found, "margin", "cpu")[0] == ONLY_OWN
-    assert decide(found, "own", "cpu")[0] == FAILS
-
-
-@pytest.mark.parametrize("found", [{}, {"own": ABOVE, "margin": ABOVE}, {None: BELOW}])
-def test_smoke_never_judges(found: dict[str | None, Interval]) -> None:
-    word, sentence = decide(found, "own", "smoke")
-    assert word == UNMEASURED
-    assert sentence.startswith("A smoke run shows that everything works and judges nothing")
-
-
-@dataclass(frozen=True)
-class Known(Piece):
-    """Values [S, N] that are given."""
-
-    rows: tuple[tuple[float, ...], ...]
-
-    kind = "known"
-
-    def identity(self) -> dict[str, Any]:
-        return {"rows": [["nan" if math.isnan(x) else x for x in row] for row in self.rows]}
-
-    def parents(self) -> tuple[Piece, ...]:
-        return ()
-
-    def title(self) -> str:
-        return "known values"
-
-    def seconds(self) -> float:
-        return 0.0
-
-    def make(self, place: Workplace) -> dict[str, Any]:
-        values = {"values": torch.tensor(self.rows, dtype=torch.float64)}
-        write_tensors(values, place.folder / "values.safetensors")
-        return {}
-
-
-@dataclass(frozen=True)
-class KnownMeasure(Measure):
-    piece: Known
+    shares = False
 
     def pieces(self) -> tuple[Piece, ...]:
-        return (self.piece,)
+        return ()
+
+    @property
+    def exact(self) -> bool:
+        return self.counted
 
     def values(self, store: Store) -> Tensor:
-        return read_tensors(store.read(self.piece).folder / "values.safetensors")["values"]
+        return self.table
+
+    def interval(self, store: Store) -> Interval:
+        value = float(self.table.mean())
+        return Interval(value, value, value, self.table.numel())
 
 
-N = 40
-GOOD, HALF, BAD = [1.0] * N, [1.0, 0.0] * (N // 2), [0.0] * N
+def cell(column: str, values: list[list[float]], objective: str | None = None) -> Cell:
+    return Cell("r", column, Known(torch.tensor(values, dtype=torch.float64)), objective=objective)
 
 
-def cell(row: str, objective: str | None, *rows: Sequence[float], column: str = "c") -> Cell:
-    measure = KnownMeasure(Known(tuple(tuple(each) for each in rows)))
-    return Cell(row, column, measure, objective=objective, attack="FGSM" if objective else None)
+def verdict_on(cells: list[Cell], tmp_path: Path, by: float = 0.0) -> Verdict:
+    part = Comparison((("r", "a"),), (("r", "b"),), by)
+    claim = Claim("x", "transfer", "A claim.", "somewhere", "accuracy", (part,))
+    study = Study("transfer", "t", "q", "Table 3", "dots", tuple(cells), "d", "m", 1, (0, 1))
+    return judge(claim, study, scale_of("cpu"), Store(tmp_path))
 
 
-def judged(
-    tmp_path: Path,
-    cells: list[Cell],
-    *parts: Comparison,
-    scale: str = "cpu",
-    objective: str = "own",
-) -> tuple[str, str, dict[str | None, tuple[float, float | None, float | None, int]]]:
-    store = Store(tmp_path / "store").create()
-    study = Study(
-        "transfer", "t", "q", "Table 3", "matrix", tuple(cells), "mnist", "m", N, (0, 1),
-        objective=objective,
-    )  # fmt: skip
-    for piece in study.pieces():
-        store.make(piece)
-    comparisons = parts or (Comparison((("ro", "c"),), (("1ofk", "c"),)),)
-    claim = Claim("id", "transfer", "text", "where", "accuracy", comparisons)
-    found = judge(claim, study, scale_of(scale), store)
-    assert (found.claim, found.text, found.where) == ("id", "text", "where")
-    return (
-        found.verdict,
-        found.why,
-        {e.objective: (e.difference, e.low, e.high, e.n) for e in found.evidence},
-    )
+HIGH, LOW = [[0.9, 1.0, 0.9, 1.0]] * 2, [[0.1, 0.0, 0.1, 0.0]] * 2
 
 
-def student(values: Sequence[float]) -> float:
-    """Half the 95 % interval of a mean."""
-    n = len(values)
-    spread = float(torch.tensor(values, dtype=torch.float64).std())
-    return float(scipy.stats.t.ppf(0.975, n - 1)) * spread / math.sqrt(n)
+def test_the_four_words(tmp_path: Path) -> None:
+    both = [cell(c, v, o) for c, v in (("a", HIGH), ("b", LOW)) for o in ("own", "margin")]
+    assert verdict_on(both, tmp_path).verdict == HOLDS
+    half = [cell("a", HIGH, "own"), cell("a", LOW, "margin"), *both[2:]]
+    assert verdict_on(half, tmp_path).verdict == ONLY_OWN
+    none = [cell("a", LOW, "own"), cell("a", HIGH, "margin"), *both[2:]]
+    told = verdict_on(none, tmp_path)
+    assert told.verdict == FAILS
+    assert told.why.startswith("Not told apart from chance: +0.0 points [+0.0, +0.0]")
+    assert verdict_on(both[:2], tmp_path).verdict == UNMEASURED
+    assert [each.objective for each in verdict_on(both, tmp_path).evidence] == ["own", "margin"]
 
 
-def test_a_claim_holds_by_a_paired_difference(tmp_path: Path) -> None:
+def test_cells_of_the_papers_objective_are_asked_for(tmp_path: Path) -> None:
+    cells = [cell("a", HIGH, "margin"), cell("b", LOW, "margin"), cell("b", LOW, "own")]
+    assert verdict_on(cells, tmp_path).verdict == UNMEASURED
+
+
+def test_columns_that_are_objectives_are_compared_as_they_stand(tmp_path: Path) -> None:
+    told = verdict_on([cell("a", HIGH, "margin"), cell("b", LOW, "own")], tmp_path)
+    assert told.verdict == HOLDS
+    (only,) = told.evidence
+    assert only.objective == "margin and own"
+    assert only.difference == pytest.approx(0.9)
+    same = verdict_on([cell("a", HIGH, "dlr"), cell("b", LOW, "dlr")], tmp_path)
+    assert (same.verdict, same.evidence[0].objective) == (HOLDS, "dlr")
+
+
+def test_a_margin_is_told(tmp_path: Path) -> None:
+    cells = [cell("a", LOW), cell("b", LOW)]
+    told = verdict_on(cells, tmp_path, by=-0.02)
+    assert told.verdict == HOLDS
+    assert "above 0 throughout, counted from a margin of -2 points: +2.0 points" in told.why
+    assert "counted from" not in verdict_on(cells, tmp_path).why
+
+
+def test_sides_without_a_common_image_are_compared_by_their_means(tmp_path: Path) -> None:
+    first = [[0.9, 1.0, NAN, NAN, NAN], [1.0, 0.9, NAN, NAN, NAN]]
+    other = [[NAN, NAN, 0.1, 0.0, 0.2], [NAN, NAN, 0.0, 0.1, 0.2]]
+    (found,) = verdict_on([cell("a", first), cell("b", other)], tmp_path).evidence
+    one = interval_of(torch.tensor(first, dtype=torch.float64), shares=False)
+    two = interval_of(torch.tensor(other, dtype=torch.float64), shares=False)
+    assert found.difference == pytest.approx(0.95 - 0.1)
+    assert found.low is not None
+    width = ((one.value - one.low) ** 2 + (two.high - two.value) ** 2) ** 0.5
+    assert found.low == pytest.approx(found.difference - width)
+    assert found.n == 5
+
+
+def test_common_images_alone_count_where_there_are_some(tmp_path: Path) -> None:
+    first = [[0.9, 1.0, 0.8, NAN], [0.9, 1.0, 0.8, 0.5]]
+    other = [[NAN, 0.5, 0.2, 0.1], [0.1, 0.5, 0.2, 0.1]]
+    (found,) = verdict_on([cell("a", first), cell("b", other)], tmp_path).evidence
+    assert (found.n, found.difference) == (2, pytest.approx((0.5 + 0.6) / 2))
+
+
+def test_nothing_to_compare_is_not_measured(tmp_path: Path) -> None:
+    empty = [[NAN, NAN], [NAN, NAN]]
+    assert verdict_on([cell("a", empty), cell("b", LOW)], tmp_path).verdict == UNMEASURED
+    with pytest.raises(NoValue):
+        interval_of(torch.tensor(empty), shares=False)
+
+
+def test_exact_counts_have_no_width(tmp_path: Path) -> None:
     cells = [
-        cell(row, objective, *rows)
-        for objective in ("own", "margin")
-        for row, rows in {"ro": (GOOD, GOOD), "1ofk": (HALF, HALF)}.items()
+        Cell("r", name, Known(torch.tensor([values], dtype=torch.float64), counted=True))
+        for name, values in (("a", [1.0, 0.0]), ("b", [1.0, 0.0, 0.0, 0.0]))
     ]
-    verdict, why, evidence = judged(tmp_path, cells)
-    assert verdict == HOLDS
-    half = student(HALF)
-    assert list(evidence) == ["own", "margin"]
-    assert evidence["own"] == pytest.approx((0.5, 0.5 - half, 0.5 + half, N))
-    assert "+50.0 points" in why
-    smoke, why, _ = judged(tmp_path, cells, scale="smoke")
-    assert smoke == UNMEASURED
-    assert "+50.0 points" in why
+    told = verdict_on(cells, tmp_path)
+    (found,) = told.evidence
+    assert (found.difference, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 6)
+    assert told.verdict == HOLDS
 
 
-def test_what_is_common_to_both_sides_cancels(tmp_path: Path) -> None:
-    # Both lose the same images, and `ro` a fixed tenth less: no spread is left.
-    low = [0.1 + 0.5 * x for x in HALF]
-    high = [x + 0.1 for x in low]
-    verdict, _, evidence = judged(
-        tmp_path, [cell("ro", None, high, high), cell("1ofk", None, low, low)]
-    )
-    assert verdict == HOLDS
-    assert evidence[None] == pytest.approx((0.1, 0.1, 0.1, N))
-
-
-def test_it_holds_only_against_the_papers_attack(tmp_path: Path) -> None:
-    cells = [
-        cell("ro", "own", GOOD, GOOD), cell("1ofk", "own", BAD, BAD),
-        cell("ro", "margin", HALF, HALF), cell("1ofk", "margin", HALF, HALF),
-    ]  # fmt: skip
-    verdict, why, evidence = judged(tmp_path, cells)
-    assert verdict == ONLY_OWN
-    assert "ascends margin" in why
-    assert evidence == {"own": (1.0, 1.0, 1.0, N), "margin": (0.0, 0.0, 0.0, N)}
-    assert judged(tmp_path, cells, objective="margin")[0] == FAILS
-
-
-def test_models_that_disagree_decide_nothing(tmp_path: Path) -> None:
-    # One training gains everything, the other nothing: two seeds cannot tell.
-    cells = [cell("ro", None, GOOD, BAD), cell("1ofk", None, BAD, BAD)]
-    verdict, why, evidence = judged(tmp_path, cells)
-    assert verdict == FAILS
-    assert "Not told apart from chance" in why
-    half = float(scipy.stats.t.ppf(0.975, 1)) * 0.5
-    assert evidence[None] == pytest.approx((0.5, 0.5 - half, 0.5 + half, N))
-
-
-def test_a_margin_shifts_the_difference(tmp_path: Path) -> None:
-    cells = [cell("ro", None, HALF, HALF), cell("1ofk", None, GOOD, GOOD)]
-    sides = (("ro", "c"),), (("1ofk", "c"),)
-    verdict, _, evidence = judged(tmp_path, cells, Comparison(*sides))
-    assert verdict == FAILS
-    assert evidence[None][0] == pytest.approx(-0.5)
-    # "At most 80 points behind" holds; "at most 55" is not told apart from chance.
-    verdict, why, evidence = judged(tmp_path, cells, Comparison(*sides, by=-0.8))
-    assert verdict == HOLDS
-    assert evidence[None][0] == pytest.approx(0.3)
-    assert "counted from a margin of -80 points" in why
-    assert judged(tmp_path, cells, Comparison(*sides, by=-0.55))[0] == FAILS
-
-
-def test_a_number_on_either_side(tmp_path: Path) -> None:
-    cells = [cell("ro", None, HALF, HALF)]
-    half = student(HALF)
-    verdict, _, evidence = judged(tmp_path, cells, Comparison((("ro", "c"),), 0.3))
-    assert verdict == HOLDS
-    assert evidence[None] == pytest.approx((0.2, 0.2 - half, 0.2 + half, N))
-    assert judged(tmp_path, cells, Comparison(0.3, (("ro", "c"),)))[0] == FAILS
-    assert judged(tmp_path, cells, Comparison(0.9, (("ro", "c"),)))[0] == HOLDS
-
-
-def test_the_weakest_of_several_comparisons_decides(tmp_path: Path) -> None:
-    cells = [cell("a", None, GOOD, GOOD), cell("b", None, HALF, HALF), cell("c", None, BAD, BAD)]
-    wide = Comparison((("a", "c"),), (("c", "c"),))
-    narrow = Comparison((("a", "c"),), (("b", "c"),))
-    verdict, _, evidence = judged(tmp_path, cells, wide, narrow)
-    assert verdict == HOLDS
-    assert evidence[None][0] == pytest.approx(0.5)
-    wrong = Comparison((("c", "c"),), (("b", "c"),))
-    assert judged(tmp_path, cells, wide, wrong, narrow)[0] == FAILS
-
-
-def test_several_cells_are_averaged(tmp_path: Path) -> None:
-    cells = [cell("a", None, GOOD, GOOD), cell("b", None, BAD, BAD), cell("c", None, BAD, BAD)]
-    part = Comparison((("a", "c"), ("b", "c")), (("c", "c"), ("c", "c")))
-    verdict, _, evidence = judged(tmp_path, cells, part)
-    assert verdict == HOLDS
-    assert evidence[None] == pytest.approx((0.5, 0.5, 0.5, N))
-
-
-def test_fewer_images_are_the_first_ones(tmp_path: Path) -> None:
-    cells = [cell("ro", None, GOOD, GOOD), cell("1ofk", None, BAD[:10], BAD[:10])]
-    assert judged(tmp_path, cells)[2][None] == pytest.approx((1.0, 1.0, 1.0, 10))
-
-
-def test_images_without_a_value_are_left_out(tmp_path: Path) -> None:
-    some = [math.nan, *GOOD[1:]]
-    cells = [cell("ro", None, some, GOOD), cell("1ofk", None, BAD, BAD)]
-    assert judged(tmp_path, cells)[2][None] == pytest.approx((1.0, 1.0, 1.0, N - 1))
-
-
-def test_cells_that_were_not_measured(tmp_path: Path) -> None:
-    alone = [cell("ro", "own", GOOD, GOOD)]
-    verdict, why, evidence = judged(tmp_path, alone)
-    assert (verdict, evidence) == (UNMEASURED, {})
-    assert "not measured at this scale" in why
-    # A clean cell beside attacked ones stands for every objective.
-    beside = [
-        cell("ro", "own", GOOD, GOOD), cell("ro", "margin", GOOD, GOOD),
-        cell("1ofk", None, BAD, BAD),
-    ]  # fmt: skip
-    verdict, _, evidence = judged(tmp_path, beside)
-    assert verdict == HOLDS
-    assert list(evidence) == ["own", "margin"]
+def test_smoke_judges_nothing() -> None:
+    sure = {"own": Interval(0.5, 0.4, 0.6, 100)}
+    assert decide({**sure}, "own", "smoke")[0] == UNMEASURED
+    assert decide({}, "own", "smoke")[1].endswith("judges nothing.")
