@@ -119,9 +119,10 @@ def test_it_covers_what_is_true(seeds: int, shares: bool) -> None:
         truth = float(np.mean(1 / (1 + np.exp(-1.0 - draws))))
     for _ in range(times):
         effect = random.normal(0, 1.0, size=images) + random.normal(0, 0.5, size=(seeds, 1))
-        values = effect + random.normal(0, 0.5, size=(seeds, images))
+        values = np.asarray(effect + random.normal(0, 0.5, size=(seeds, images)))
         if shares:
-            values = (random.uniform(size=effect.shape) < 1 / (1 + np.exp(-1.0 - effect))) * 1.0
+            chance = 1 / (1 + np.exp(-1.0 - effect))
+            values = (random.uniform(size=effect.shape) < chance).astype(np.float64)
         found = across_seeds(values.tolist(), shares=shares)
         alone = mean(values.mean(axis=0).tolist())  # as if there were no other models
         covered += found.low <= truth <= found.high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import threading
@@ -83,8 +84,7 @@ def test_pieces_that_cannot_be_sent(
         "from tiny_pieces import Tiny\nclass Later(Tiny):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)  # which the process that runs already does not know
-    from later_module import Later
-
+    Later = importlib.import_module("later_module").Later
     with pytest.raises(MultiwayError, match="tiny late: ModuleNotFoundError: .*later_module"):
         compute([Later("late", log), Tiny("fine", log)], store, engine)
     assert times_made(log, "fine") == 1

@@ -149,4 +149,4 @@ def test_a_piece_that_another_process_gave_up_is_made_here(place: Place) -> None
 def test_an_engine_without_room_is_refused(place: Place) -> None:
     engine = SimpleNamespace(capacity=0)
     with pytest.raises(MultiwayError, match="the engine can run nothing"):
-        compute([Tiny("a", place.log)], place.store, engine)  # type: ignore[arg-type]
+        compute([Tiny("a", place.log)], place.store, engine)

@@ -185,11 +185,13 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
     if json:
         print_json({"studies": told, "core_minutes": round(total, 1), "jobs": jobs})
         return
+    missing = [plan["missing"] for plan in told if "missing" in plan]
+    counted = f"; {len(missing)} studies lack their data and are not counted" if missing else ""
     columns = ("study", "cells", "pieces", "left", "trainings")
     print_table(
         f"{store.directory}: about {_minutes(60 * total)} of one core, "
         f"{_minutes(60 * total / jobs)} with {jobs} processes (a rough guess; a GPU takes far "
-        "less)",
+        f"less){counted}",
         ["study", "cells", "pieces", "to do", "trainings", "of one core"],
         [
             [str(plan.get(column, "?")) for column in columns]
@@ -197,7 +199,7 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
             for plan in told
         ],
     )
-    for line in dict.fromkeys(plan["missing"] for plan in told if "missing" in plan):
+    for line in dict.fromkeys(missing):
         say(f"not planned: {line}")
 
 

@@ -191,7 +191,11 @@ def _connect(ray: Any, address: str | None, jobs: int | None) -> None:
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     if address is not None:
         _check_reachable(address)
-        ray.init(address=address, **quiet)
+        try:
+            ray.init(address=address, **quiet)
+        except Exception as error:
+            told = f"cannot join the Ray cluster at {address}: {reason(error)}"
+            raise MultiwayError(told) from error
         return
     options = {
         "num_cpus": jobs or len(os.sched_getaffinity(0)),
