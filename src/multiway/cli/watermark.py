@@ -152,8 +152,11 @@ def embed(
         seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
     )  # fmt: skip
     trusted = backbone if ":" in backbone else None
-    result = trained(job, key, out, f"{backbone} {encoding}", resume, save_every, place, trusted)
-    tell(result, json)
+    label = f"{backbone} {encoding}"
+    tell(
+        trained(job, key.measuring, key.held_out, out, label, resume, save_every, place, trusted),
+        json,
+    )
 
 
 @app.command(
@@ -213,9 +216,10 @@ def steal(
     )  # fmt: skip
     job.config["stolen_from"] = str(run)
     # The thief does not know the mark; whoever runs this command may.
-    key = watermark.load_key(config, data_dir) if "watermark" in config else measuring
+    known = "watermark" in config
+    held_out = watermark.load_key(config, data_dir).held_out if known else None
     label = f"thief {encoding} {start}"
-    tell(trained(job, key, out, label, resume, save_every, place, backbone), json)
+    tell(trained(job, measuring, held_out, out, label, resume, save_every, place, backbone), json)
 
 
 @app.command(

@@ -11,6 +11,7 @@ from multiway.errors import MultiwayError
 if TYPE_CHECKING:
     import torch
 
+    from multiway.data import ImageSet
     from multiway.subjects import Subject
     from multiway.training import Job, Recipe
     from multiway.watermark import Detection, Key, Measured
@@ -32,7 +33,8 @@ FINE_TUNING = 0.1
 
 def trained(
     job: Job,
-    key: Any,
+    measuring: ImageSet,
+    held_out: ImageSet | None,
     out: Path,
     label: str,
     resume: bool,
@@ -40,9 +42,9 @@ def trained(
     place: torch.device,
     trusted: str | None,
 ) -> dict[str, Any]:
-    """Train through the ordinary loop, then measure the task and, with a `Key`, the mark."""
+    """Train through the ordinary loop, then measure the task and, where it is known, the mark."""
     from multiway import training
-    from multiway.watermark import Key, mark_accuracy
+    from multiway.watermark import mark_accuracy
 
     run = training.open_run(out, job.config, resume)
     if run.finished:
@@ -53,20 +55,20 @@ def trained(
             training.train(job, run, device=place, save_every=save_every, observer=progress)
     model, _ = training.load_run(out, trusted)
     model.to(place)
-    measuring = key.measuring if isinstance(key, Key) else key
     result: dict[str, Any] = {
         "run": str(out),
         "seed": job.seed,
         "weights": "last",
         "test": training.accuracy(model, measuring, place).as_dict(),
     }
-    if isinstance(key, Key):
-        result["mark"] = mark_accuracy(model, key.held_out, place).as_dict()
+    if held_out is not None:
+        result["mark"] = mark_accuracy(model, held_out, place).as_dict()
     run.write_result("watermark", result)
     return result
 
 
 def tell(result: dict[str, Any], json: bool) -> None:
+    """What `trained` measured, for a person or as JSON."""
     from multiway.statistics import Interval
 
     if json:
@@ -80,6 +82,7 @@ def tell(result: dict[str, Any], json: bool) -> None:
 
 
 def theft_recipe(config: dict[str, Any], name: str | None, lr: float | None, start: str) -> Recipe:
+    """The owner's recipe or the one named, without an adversary, with a rate of its own."""
     from multiway.training import Recipe, load_recipe
 
     plan = load_recipe(name) if name else Recipe.model_validate(config["recipe"])
@@ -104,6 +107,7 @@ def check_classes(folder: Path, owner: Path, key: Key) -> None:
 
 
 def check_unmarked(folders: list[Path]) -> None:
+    """Refuse runs that are known to be marked or stolen."""
     from multiway.training import Run
 
     for folder in folders:
@@ -117,6 +121,7 @@ def check_unmarked(folders: list[Path]) -> None:
 
 
 def start_of(subject: Subject) -> str:
+    """Where a network's weights come from, see `Measured`."""
     config = {} if subject.run is None else subject.run.config()
     if "theft" in config:
         return str(config["theft"]["start"])
@@ -148,6 +153,7 @@ def draw_found(
 
 
 def show_found(key: Key, accused: list[Measured], judged: list[Detection]) -> None:
+    """A table on stdout, and a sentence for each suspect on stderr."""
     columns = ["suspect", "encoding", "start", "test accuracy", "mark", "p-value", "verdict"]
     rows = [
         [

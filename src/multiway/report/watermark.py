@@ -26,7 +26,7 @@ STARTS = {
     "free": ("none", "stolen, convolutions free"),
     "frozen": ("full", "stolen, convolutions frozen"),
     "scratch": ("left", "from scratch"),
-    "unmarked": ("right", "unmarked, trained like the owner's"),
+    "unmarked": ("right", "trained without the mark"),
     "unknown": ("bottom", "not trained here"),
 }
 OWNER = "*"
