@@ -12,6 +12,9 @@ from multiway.threat import Linf
 
 __all__ = ["declare", "protocol"]
 
+# Images, where not as many as for other attacks of many steps.
+FEW = {"smoke": {"MNIST": 20}, "cpu": {"CIFAR-10": 100, "CIFAR-100": 50, "SVHN": 50}}
+
 
 def declare(scale: Scale) -> Study:
     """AutoAttack, and every white-box PGD that other studies ran on the same images."""
@@ -68,7 +71,7 @@ def _is_short(scale: Scale) -> bool:
 
 
 def _images(scale: Scale, data: str) -> Images:
-    """Some 13,000 passes an image: fewer images where a pass is dear."""
+    """Some 13,000 passes for an image that stands: fewer images where a pass is dear."""
     images = scale.test_images(scale.robust[data], hard=True)
-    few = {"smoke": 20, "cpu": len(images) if data == "MNIST" else 100}.get(scale.name, len(images))
+    few = FEW.get(scale.name, {}).get(data, len(images))
     return Images(images.data, images.split, min(few, len(images)))

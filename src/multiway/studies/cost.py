@@ -23,6 +23,9 @@ FORWARD = {
     "wrn-34-10": 0.4,
 }
 
+# The share of the images that a long attack is not soon done with, for a robust network.
+STANDING = 0.6
+
 
 def pass_seconds(backbone: str) -> float:
     """For one image forward."""
@@ -30,7 +33,7 @@ def pass_seconds(backbone: str) -> float:
 
 
 def attack_passes(attack: Attack) -> float:
-    """How many forward passes an image costs at most, a backward pass counted as two.
+    """About how many forward passes an image costs, a backward pass counted as two.
 
     Example:
         >>> from multiway.attacks import FGSM
@@ -40,11 +43,12 @@ def attack_passes(attack: Attack) -> float:
     """
     name = type(attack).__name__
     steps = float(getattr(attack, "steps", 1))
+    passes = 3 * steps * float(getattr(attack, "restarts", 1))
     if name == "AutoAttack":
         # APGD 100; targeted APGD and FAB 9 x 100, FAB with several backward passes; Square 5,000.
-        return 3 * (100 + 900 + 2 * 900) + 5000
-    if name == "NAttack":
-        return steps * float(getattr(attack, "population", 300))
-    if name == "Boundary":
+        passes = 3 * (100 + 900 + 2 * 900) + 5000
+    elif name == "NAttack":
+        passes = steps * float(getattr(attack, "population", 300))
+    elif name == "Boundary":
         return steps
-    return 3 * steps * float(getattr(attack, "restarts", 1))
+    return passes * STANDING if attack.early_stop and passes > 3 else passes

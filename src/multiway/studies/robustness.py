@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import cache, partial
 
 from multiway.attacks import Attack
 from multiway.studies.building import ModelOf, attack_words
@@ -49,7 +49,7 @@ def colour_set(scale: Scale) -> str:
 
 def robust(scale: Scale, data: str, encoding: str) -> ModelOf:
     """The target with that encoding, by seed."""
-    return partial(scale.robust_model, data, ENCODINGS[encoding])
+    return cache(partial(scale.robust_model, data, ENCODINGS[encoding]))
 
 
 def substitute(scale: Scale, data: str, encoding: str) -> ModelOf:
@@ -58,7 +58,7 @@ def substitute(scale: Scale, data: str, encoding: str) -> ModelOf:
     def model(seed: int) -> Model:
         return scale.robust_model(data, ENCODINGS[encoding], scale.other(seed))
 
-    return model
+    return cache(model)
 
 
 def both_encodings(scale: Scale, data: str) -> dict[str, ModelOf]:

@@ -67,6 +67,8 @@ class Scale:
 
     def other(self, seed: int) -> int:
         """The seed of a substitute: another training, so that no two share first weights."""
+        if len(self.seeds) == 1:
+            return seed + 1
         return self.seeds[(self.seeds.index(seed) + 1) % len(self.seeds)]
 
     def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Trained:
@@ -92,7 +94,7 @@ class Scale:
         )
         return Trained(
             setting.data, setting.backbone, encoding, recipe, seed,
-            limit=4 if self.trial else None, **options,
+            limit=2 if self.trial else None, **options,
         )  # fmt: skip
 
     def test_images(self, setting: Setting, *, hard: bool = False) -> Images:
@@ -139,7 +141,7 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
     if not trial:
         return scale
     return replace(
-        scale, seeds=scale.seeds[:2], images=4, hard_images=4, steps=2, long_steps=2,
+        scale, seeds=scale.seeds[:1], images=2, hard_images=2, steps=2, long_steps=2,
         long_restarts=1, few=True, trial=True,
     )  # fmt: skip
 
@@ -167,8 +169,8 @@ def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
 
 
 def _trial(recipe: Recipe) -> Recipe:
-    """Two steps of two images each, and one step of the adversary."""
-    changes: dict[str, Any] = {"steps": 2, "batch_size": 2}
+    """Two steps of one image each, and one step of the adversary."""
+    changes: dict[str, Any] = {"steps": 2, "batch_size": 1}
     if recipe.adversary is not None:
         changes["adversary"] = {"steps": 1, "step_size": recipe.adversary.eps}
     return _changed(recipe, changes)
