@@ -74,6 +74,20 @@ def test_encodings_and_starts_are_told_without_colour() -> None:
     assert "paper" not in words
 
 
+def test_thieves_that_differ_in_their_rate_are_joined_in_its_order() -> None:
+    points = [
+        Measured("t", "ro", start, proportion(test, 100), proportion(mark, 100), rate)
+        for start in ("free", "frozen")
+        for rate, test, mark in ((0.1, 60, 5), (0.01, 80, 50), (0.1, 70, 15), (0.02, 75, 30))
+    ]
+    (axes,) = draw_watermark([*POINTS, *points], "title").axes
+    lines = [line for line in axes.lines if len(np.asarray(line.get_xydata())) == 3]
+    assert {line.get_linestyle() for line in lines} == {"-", "--"}
+    for line in lines:
+        # Two seeds at the highest rate: the line ends at their mean.
+        assert np.allclose(np.asarray(line.get_xydata()), [[80, 50], [75, 30], [65, 10]])
+
+
 def test_the_papers_points_are_those_given() -> None:
     figure = draw_watermark(POINTS, "title", reported=PAPER)
     (axes,) = figure.axes

@@ -26,6 +26,7 @@ from multiway.cli.watermarked import (
     check_classes,
     check_unmarked,
     draw_found,
+    rate_of,
     show_found,
     start_of,
     tell,
@@ -278,6 +279,7 @@ def detect(
                 start_of(subject),
                 accuracy(subject.model, key.measuring, place),
                 mark_accuracy(subject.model, key.held_out, place),
+                rate_of(subject),
             )
             found.append((subject, measured))
             advance(1)

@@ -20,6 +20,7 @@ __all__ = [
     "check_classes",
     "check_unmarked",
     "draw_found",
+    "rate_of",
     "show_found",
     "start_of",
     "tell",
@@ -126,6 +127,11 @@ def start_of(subject: Subject) -> str:
     if "theft" in config:
         return str(config["theft"]["start"])
     return "owner" if "watermark" in config else "unmarked" if config else "unknown"
+
+
+def rate_of(subject: Subject) -> float | None:
+    """The learning rate of a run; None for a network from elsewhere."""
+    return None if subject.run is None else float(subject.run.config()["recipe"]["lr"])
 
 
 def draw_found(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -42,7 +43,8 @@ def draw_watermark(
 ) -> Figure:
     """The mark against the task, one point a network, with 95 % intervals.
 
-    Colour and shape of a point are its encoding's, its fill says how it started.
+    Colour and shape of a point are its encoding's, its fill says how it started. Thieves that
+    differ in their learning rate alone are joined by a line, from the lowest to the highest.
 
     Args:
         reported: what the paper prints, as name: (test accuracy, mark accuracy), shares; crosses
@@ -64,6 +66,7 @@ def draw_watermark(
             axes.axhline(100 * needed, color="0.4", linestyle="--", linewidth=1, zorder=1)
         for point in points:
             _draw_point(axes, point, encodings.index(point.encoding))
+        _join(axes, points, encodings)
         _draw_reported(axes, reported or {})
         axes.set_xlabel("accuracy on the task (%)")
         axes.set_ylabel("marked images given the target class (%)")
@@ -88,6 +91,27 @@ def _draw_point(axes: Any, point: Measured, place: int) -> None:
         color=COLOURS[place % len(COLOURS)], fillstyle=fill, markerfacecoloralt="white",
         markersize=13 if owner else 8, elinewidth=1, capsize=2, zorder=3,
     )  # fmt: skip
+
+
+def _join(axes: Any, points: Sequence[Measured], encodings: list[str]) -> None:
+    """The trade of mark against task: a line through the rates of each kind of thief."""
+    for place, encoding in enumerate(encodings):
+        for start in ("free", "frozen"):
+            kind = [one for one in points if (one.encoding, one.start) == (encoding, start)]
+            rates = sorted({one.rate for one in kind if one.rate is not None})
+            if len(rates) < 2:
+                continue
+            # Where several seeds share a rate, the line goes through their mean.
+            means = [_mean([one for one in kind if one.rate == rate]) for rate in rates]
+            axes.plot(
+                *zip(*means, strict=True), color=COLOURS[place % len(COLOURS)], linewidth=1,
+                linestyle="--" if start == "free" else "-", alpha=0.7, zorder=2,
+            )  # fmt: skip
+
+
+def _mean(points: list[Measured]) -> tuple[float, float]:
+    shares = [(100 * one.test.value, 100 * one.mark.value) for one in points]
+    return fmean(x for x, _ in shares), fmean(y for _, y in shares)
 
 
 def _bars(interval: Interval) -> list[list[float]]:

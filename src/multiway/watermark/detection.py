@@ -98,6 +98,7 @@ class Measured:
             itself, and `unmarked` for one that was trained like it but without the mark.
         test: accuracy on the half of the test set that measures.
         mark: accuracy on the held-out marked images.
+        rate: the learning rate that it was last trained with; None where nothing is known of it.
     """
 
     name: str
@@ -105,6 +106,7 @@ class Measured:
     start: str
     test: Interval
     mark: Interval
+    rate: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -114,6 +116,7 @@ class Measured:
             "start": self.start,
             "test": self.test.as_dict(),
             "mark": self.mark.as_dict(),
+            "rate": self.rate,
         }
 
 
