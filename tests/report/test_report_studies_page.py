@@ -110,6 +110,12 @@ def test_words_cannot_become_markup(tmp_path: Path) -> None:
     assert html.count("</script>") == 2
 
 
+def test_backticks_become_code(tmp_path: Path) -> None:
+    study = result(question="Is `<own>` weak?")
+    html = write_study_page(tmp_path / "page.html", [study], tmp_path).read_text()
+    assert "<p>Is <code>&lt;own&gt;</code> weak?</p>" in html
+
+
 def test_the_data_in_the_page_is_what_was_measured(page: Path) -> None:
     (text,) = re.findall(
         r'<script type="application/json" id="data">(.*?)</script>', page.read_text()

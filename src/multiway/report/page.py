@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
 from multiway.files import make_directory, write_atomic
 from multiway.report.style import figure_style
 
-__all__ = ["Block", "Html", "Picture", "Section", "Table", "Text", "render_page", "write_page"]
+__all__ = [
+    "Block",
+    "Html",
+    "Picture",
+    "Section",
+    "Table",
+    "Text",
+    "coded",
+    "render_page",
+    "write_page",
+]
 
 
 @dataclass(frozen=True)
@@ -104,6 +115,16 @@ def write_page(
     return render_page(path, "page.html", values)
 
 
+def coded(text: str) -> Markup:
+    """Plain text, in which `words` between backticks are set as code.
+
+    Example:
+        >>> coded("`own` < margin")
+        Markup('<code>own</code> &lt; margin')
+    """
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
 def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
     """Write the HTML file that a template makes of `values`.
 
@@ -118,6 +139,7 @@ def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["coded"] = coded
     html = environment.get_template(template).render(**values)
     make_directory(path.parent)
     write_atomic(path, html.encode())

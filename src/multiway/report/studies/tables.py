@@ -64,10 +64,12 @@ def _table(result: StudyResult, metric: str, name: str, cells: Sequence[StudyCel
     ours = "ours [95 %]"
     columns = [*axis_names(result.study), ours]
     values: list[Callable[[StudyCell], str]] = [_row, _column, measured]
-    if any(cell.reported is not None for cell in cells):
+    compared = any(cell.reported is not None for cell in cells)
+    if compared:
         columns += ["paper", "difference"]
         values += [reported, difference]
-    caption = ["in %, differences in points" if metric in PERCENT else "plain numbers"]
+    points = ", differences in points" if compared else ""
+    caption = [f"in %{points}" if metric in PERCENT else "plain numbers"]
     # What all cells share stands once, in the caption; what differs has a column.
     for title, value in (("attack", _attack), ("n", _n), ("seeds", _seeds)):
         told = list(dict.fromkeys(value(cell) for cell in cells))

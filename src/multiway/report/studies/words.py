@@ -54,15 +54,15 @@ AXES = {
     "landscape": ("network", "quantity"),
     "transfer": ("attacked", "crafted on"),
     "ablation": ("attacked", "crafted on"),
-    "benchmark": ("network", "attack"),
+    "benchmark": ("network", "attacker"),
     "corruption": ("network", "corruption"),
     "iterations": ("network", "PGD steps"),
     "watermark": ("network", "accuracy on"),
     "confidence": ("confidence kappa", "attacker"),
     "epsilon": ("eps, of 255", "attacker"),
-    "controls": ("network", "attack"),
-    "objectives": ("network", "attack"),
-    "autoattack": ("network", "attack"),
+    "controls": ("network", "attacker"),
+    "objectives": ("network", "attacker ascends"),
+    "autoattack": ("network", "attacker"),
 }
 
 # Never by colour alone: each verdict has a sign of its own.
