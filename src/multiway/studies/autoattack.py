@@ -57,7 +57,7 @@ def protocol(scale: Scale, eps: float) -> tuple[Attack, ...]:
     threat = Linf(eps)
     if not _is_short(scale):
         return (AutoAttack(threat),)
-    steps, targets, queries = (2, 1, 2) if scale.trial else (20, 3, 200)
+    steps, targets, queries = (2, 1, 4) if scale.trial else (20, 3, 200)
     return (
         APGD(threat, steps=steps),
         TargetedAPGD(threat, steps=steps, targets=targets),
