@@ -9,12 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from multiway.engine import LocalEngine, compute
 from multiway.errors import MultiwayError
-from multiway.store import Damaged, Store
+from multiway.store import Damaged, Store, Workplace
 from tiny_pieces import Tiny, Watching, times_made
 
 
@@ -42,6 +43,20 @@ def test_a_piece_is_made_once_and_found_again(store: Store, log: Path) -> None:
     assert record.notes == {"attempt": 1}
     assert record.versions["multiway"]
     assert (record.folder / "text").read_text() == "a()"
+
+
+class Counting(Tiny):
+    """Its record has numbers for names, which JSON makes words of."""
+
+    def make(self, place: Workplace) -> dict[str, Any]:
+        return {"counts": {number: 0.1 * number for number in (1, 2, 10)}, "pair": (1, None)}
+
+
+def test_a_record_is_what_it_was_after_json(store: Store, log: Path) -> None:
+    piece = Counting("counts", log)
+    store.make(piece)
+    told = Store(store.directory).read(piece).notes
+    assert told == {"counts": {"1": 0.1, "2": 0.2, "10": 1.0}, "pair": [1, None]}
 
 
 def test_identity_decides_the_key(log: Path) -> None:

@@ -110,7 +110,7 @@ def cells(store: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path) -> None:
+def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command) -> None:
     # Two steps of everything: what is asked here is not how well the networks do.
     words = ("reproduce", "correlation", "--scale", "smoke", "--trial", "--store")
     run = subprocess.Popen(
@@ -127,12 +127,7 @@ def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path) -> None:
     assert 2 <= len(before) < 12
     assert not (tmp_path / "killed" / "results" / "correlation-smoke.json").exists()
     for store in ("killed", "whole"):
-        ran = subprocess.run(
-            command(*words, tmp_path / store, "--jobs", 1),
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        ran = in_process(*words, tmp_path / store, "--jobs", 1)
         assert ran.returncode == 0, ran.stderr
     assert cells(tmp_path / "killed") == cells(tmp_path / "whole")
     assert len(cells(tmp_path / "whole")) == 18

@@ -144,6 +144,16 @@ def test_jobs_are_at_least_one(store: Store) -> None:
     assert LocalEngine(store).capacity == len(os.sched_getaffinity(0))
 
 
+def test_a_relative_store_is_where_it_was_meant(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # after the start of this process
+    store = Store(Path("here")).create()
+    with closing(LocalEngine(store, 1)) as engine:
+        compute([Tiny("a", log)], store, engine)
+    assert Tiny("a", log).text(Store(tmp_path / "here")) == "a()"
+
+
 def test_each_piece_has_one_thread(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

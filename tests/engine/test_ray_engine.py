@@ -15,6 +15,7 @@ from multiway.engine import compute
 from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
 from multiway.store import Store
+from multiway.studies import declare, find, scale_of
 from tiny_pieces import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
 
 pytest.importorskip("ray", reason="the extra multiway[cluster] is not installed")
@@ -69,6 +70,44 @@ def test_one_worker_is_killed_and_all_is_done(
     told = capfd.readouterr()
     assert told.out == ""  # stdout is for results
     assert told.err == ""
+
+
+def working() -> list[int]:
+    """The processes that this process's cluster has at work: children of its raylet."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (folder / "cmdline").read_text()
+            raylet = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            driver = Path(f"/proc/{raylet}/stat").read_text().rpartition(")")[2].split()[1]
+        except OSError:
+            continue
+        if name.startswith("ray::_attempt") and int(driver) == os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_study_whose_worker_is_killed(place: Place) -> None:
+    scale = scale_of("smoke", trial=True)
+    study = declare("correlation", scale)
+    killed: list[int] = []
+
+    def kill() -> None:
+        until(lambda: any((place.store.directory / "work").glob("model-*")) and bool(working()))
+        killed.append(working()[0])
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    watch = Watching()
+    compute(study.pieces(), place.store, place.engine, watch)
+    killer.join()
+    assert len(killed) == 1
+    assert len(watch.notes) == 1
+    assert "its process died (WorkerCrashedError); it is tried again" in watch.notes[0]
+    found = find(study, scale, place.store)
+    assert len(found.cells) == 18
+    assert all(-1 <= cell.measured <= 1 for cell in found.cells)
 
 
 def test_errors_are_not_tried_again_and_deaths_three_times(place: Place) -> None:

@@ -102,13 +102,14 @@ class RayEngine:
 
     def submit(self, piece: Piece) -> None:
         """Hand it to the cluster, which chooses the host."""
+        data = os.environ.get("MULTIWAY_DATA")
         # As bytes: where it is unpacked, the place of its class must be known first.
         handle = self._task.remote(
             pickle.dumps(piece),
             piece.key,
             str(self._store.directory),
             self._device,
-            os.environ.get("MULTIWAY_DATA"),
+            str(Path(data).resolve()) if data else None,
             list(sys.path),
         )
         self._running[handle] = piece

@@ -34,7 +34,8 @@ class LocalEngine:
     def __init__(self, store: Store, jobs: int | None = None, device: str = "cpu") -> None:
         if jobs is not None and jobs < 1:
             raise MultiwayError(f"--jobs is the number of processes, 1 or more, not {jobs}")
-        self._store, self._device = store, device
+        # Spawned processes start in the folder where this one started, wherever it is by now.
+        self._directory, self._device = store.directory.resolve(), device
         self._jobs = jobs or len(os.sched_getaffinity(0))
         self._workers: list[_Worker] = []
         self._deaths = Deaths()
@@ -50,7 +51,7 @@ class LocalEngine:
         while True:
             worker = next((one for one in self._workers if one.piece is None), None)
             if worker is None:
-                worker = _Worker.start(self._store.directory, self._device)
+                worker = _Worker.start(self._directory, self._device)
                 self._workers.append(worker)
             try:
                 return worker.give(piece)

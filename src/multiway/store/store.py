@@ -49,7 +49,7 @@ class Store:
         if directory.exists() and not directory.is_dir():
             raise MultiwayError(f"{directory} is a file; a store is a folder")
         # Looked at once: another process may be creating this very store.
-        names = {path.name for path in directory.iterdir()} if directory.exists() else set()
+        names = _names(directory) if directory.exists() else set()
         if MARK in names:
             _check_format(directory)
         elif any(not name.startswith(f".{MARK}.") for name in names):
@@ -212,6 +212,13 @@ def _is_of_the_system(error: BaseException | None) -> bool:
     return error is not None
 
 
+def _names(directory: Path) -> set[str]:
+    try:
+        return {path.name for path in directory.iterdir()}
+    except OSError as error:
+        raise MultiwayError(f"cannot read the folder {directory}: {error.strerror}") from error
+
+
 def _check_format(directory: Path) -> None:
     found = read_json(directory / MARK)
     number = found.get("format") if isinstance(found, dict) else None
@@ -235,8 +242,8 @@ def _check_file(path: Path, digest: str) -> None:
 
 
 def _digest(record: dict[str, Any]) -> str:
-    """The hash of a record, its own hash left out."""
-    rest = {key: value for key, value in record.items() if key != "sha256"}
+    """The hash of a record as it is read again, its own hash left out."""
+    rest = json.loads(json.dumps({key: record[key] for key in record if key != "sha256"}))
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
