@@ -66,7 +66,9 @@ def test_every_study_has_claims() -> None:
 
 @pytest.mark.parametrize("study", TABULATED)
 def test_the_paper_bears_out_its_own_claims(study: str) -> None:
-    verdicts = {claim.id: agrees(claim) for claim in claims(study)}
+    verdicts = {
+        claim.id: agrees(claim) for claim in claims(study) if not claim.where.startswith("ours")
+    }
     assert None not in verdicts.values(), "all cells of these claims stand in the paper"
     assert {name for name, verdict in verdicts.items() if not verdict} == {
         name for name in CONTRADICTED if name in verdicts
