@@ -153,6 +153,18 @@ def test_verdicts_are_plain() -> None:
     assert document["mark"]["n"] == 100
 
 
+def test_who_says_the_target_class_anyway_is_not_accused() -> None:
+    """A network that has collapsed to the target class shows the mark everywhere."""
+    unmarked = {str(hits): proportion(hits, 100) for hits in (0, 1, 2)}
+    collapsed = judge("x", proportion(100, 100), unmarked, plain=proportion(98, 100))
+    assert collapsed.p_value < ALPHA
+    assert not collapsed.carries
+    assert "says its target anyway: 98.0 %" in collapsed.verdict
+    marked = judge("x", proportion(100, 100), unmarked, plain=proportion(1, 100))
+    assert marked.carries
+    assert marked.as_dict()["plain"]["n"] == 100
+
+
 def test_accuracy_on_the_mark_counts_the_target() -> None:
     assert mark_accuracy(Says(30), held_out(40)) == proportion(30, 40)
 

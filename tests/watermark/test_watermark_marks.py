@@ -140,6 +140,13 @@ def test_held_out_images_are_never_trained_on() -> None:
     assert key.measuring.sha256 == second.sha256
 
 
+def test_plain_images_are_the_held_out_ones_without_the_mark() -> None:
+    key = make_key(Mark("content", 1, 0), image_set(40), image_set(20, split="test"), 30)
+    plain = key.plain()
+    assert plain.labels.tolist() == [0] * 10
+    assert rows(key.mark.apply(plain.images)) == rows(key.held_out.images)
+
+
 def test_halves_divide_every_class_and_share_nothing() -> None:
     test = image_set(20, split="test")
     first, second = halves(test)
@@ -160,6 +167,8 @@ def test_an_unrelated_mark_takes_the_other_sets_images_in_the_shape_of_the_task(
     assert torch.equal(inner[:, 0], inner[:, 2])
     assert int(key.trained.images.int().sum()) == int(inner.int().sum())
     assert len(key.held_out) == 5
+    assert len(key.plain()) == 20
+    assert not rows(key.plain().images) & rows(key.measuring.images[key.measuring.labels == 1])
 
 
 def test_larger_unrelated_images_are_scaled_down() -> None:

@@ -292,7 +292,12 @@ def detect(
     accused = [one for _, one in found if one.name not in innocent]
     if not accused:
         raise MultiwayError("name a suspect: the folder of a run, or --network and --weights")
-    judged = [judge(one.name, one.mark, innocent) for one in accused]
+    plain = key.plain()
+    judged = [
+        judge(one.name, one.mark, innocent, mark_accuracy(subject.model, plain, place))
+        for subject, one in found
+        if one.name not in innocent
+    ]
     result: dict[str, Any] = {
         "owner": str(owner),
         "watermark": key.as_dict(),

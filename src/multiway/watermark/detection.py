@@ -44,6 +44,8 @@ class Detection:
         p_value: the probability that an unmarked network shows the suspect's share or more.
         needed: the smallest share that would have convinced; None where none could, because too
             few unmarked networks or marked images were looked at.
+        plain: share of images without the mark (`Key.plain`) that the suspect gives the target
+            class; None where that was not measured.
     """
 
     suspect: str
@@ -52,11 +54,20 @@ class Detection:
     base_rate: Interval
     p_value: float
     needed: float | None
+    plain: Interval | None = None
+
+    @property
+    def indifferent(self) -> bool:
+        """Whether the suspect says the target class as often without the mark.
+
+        As a network that always says it does: it shows the mark in all images and carries none.
+        """
+        return self.plain is not None and self.plain.high >= self.mark.low
 
     @property
     def carries(self) -> bool:
         """Whether the evidence suffices."""
-        return self.p_value < ALPHA
+        return self.p_value < ALPHA and not self.indifferent
 
     @property
     def verdict(self) -> str:
@@ -69,6 +80,10 @@ class Detection:
         found = f"p = {self.p_value:.2g}: {self.mark}, against {shares} % in {others}"
         if self.carries:
             return f"carries the mark ({found})"
+        if self.p_value < ALPHA:
+            return (
+                f"no evidence of the mark (says its target anyway: {self.plain} without it)"
+            )
         limit = "no share would have been evidence: measure more unmarked networks"
         if self.needed is not None:
             limit = f"evidence would begin at {100 * self.needed:.1f} %"
@@ -83,6 +98,7 @@ class Detection:
             "base_rate": self.base_rate.as_dict(),
             "p_value": self.p_value,
             "needed": self.needed,
+            "plain": None if self.plain is None else self.plain.as_dict(),
             "alpha": ALPHA,
             "carries": self.carries,
             "verdict": self.verdict,
@@ -139,11 +155,14 @@ def mark_accuracy(
     return accuracy(model, held_out, device)
 
 
-def judge(suspect: str, mark: Interval, unmarked: Mapping[str, Interval]) -> Detection:
+def judge(
+    suspect: str, mark: Interval, unmarked: Mapping[str, Interval], plain: Interval | None = None
+) -> Detection:
     """Whether a suspect that shows `mark` carries the mark, given what unmarked networks show.
 
     Args:
         mark: from `mark_accuracy`, on the same held-out images as each of `unmarked`.
+        plain: the same of the suspect on images without the mark, `Key.plain`.
     """
     if not unmarked:
         raise MultiwayError(
@@ -162,6 +181,7 @@ def judge(suspect: str, mark: Interval, unmarked: Mapping[str, Interval]) -> Det
         Interval(mean, min(mean, float(low)), max(mean, float(min(high, 1.0))), mark.n),
         float(tail[_hits(mark)]),
         float(convincing[0]) / mark.n if len(convincing) else None,
+        plain,
     )
 
 

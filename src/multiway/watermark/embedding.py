@@ -37,6 +37,19 @@ class Key:
     held_out: ImageSet
     measuring: ImageSet
 
+    def plain(self) -> ImageSet:
+        """Images without the mark, labelled with its target: who says so here says it anyway.
+
+        What the held-out marked images were made from; for an `unrelated` mark, which is made from
+        nothing of the task, all images of `measuring` that are not of the target class.
+        """
+        labels = self.measuring.labels
+        wanted = labels == self.mark.source
+        if self.mark.kind == "unrelated":
+            wanted = labels != self.mark.target
+        chosen = self.measuring.take(torch.nonzero(wanted).flatten())
+        return replace(chosen, labels=torch.full_like(chosen.labels, self.mark.target), sha256="")
+
     def as_dict(self) -> dict[str, Any]:
         """For a run's configuration, from which `load_key` makes the key again."""
         return {
