@@ -19,10 +19,11 @@ from multiway.studies import declare, find, scale_of, write_result
 from multiway.studies.building import coded_model
 from multiway.studies.claims import claims
 from multiway.studies.images import Images
+from multiway.studies.models import Trained
 from multiway.studies.paper import check_known
 from multiway.studies.pictures import SaliencyPictures, read_pictures
 from multiway.studies.picturing import Bent
-from multiway.studies.pieces import Crafted, Decided, Signs, Trained
+from multiway.studies.pieces import Crafted, Decided, Signs
 from multiway.studies.result import UNMEASURED, StudyResult, read_result
 from multiway.studies.study import Study
 

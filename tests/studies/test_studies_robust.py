@@ -20,7 +20,8 @@ from multiway.studies.autoattack import protocol
 from multiway.studies.benchmark import madry_setting
 from multiway.studies.claims import claims
 from multiway.studies.measures import Accuracy, CorruptedAccuracy
-from multiway.studies.pieces import Corrupted, Crafted, Decided, Trained
+from multiway.studies.models import Trained
+from multiway.studies.pieces import Corrupted, Crafted, Decided
 from multiway.studies.result import UNMEASURED
 from multiway.studies.robustness import white_box_attacks
 from multiway.studies.study import Cell, Study

@@ -9,7 +9,8 @@ from multiway.attacks.identity import attack_name
 from multiway.encoding import PAPER_LENGTH
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated
-from multiway.studies.pieces import Crafted, Decided, Model, Signs, Trained
+from multiway.studies.models import Model, Trained
+from multiway.studies.pieces import Crafted, Decided, Signs
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell
 from multiway.threat import L2

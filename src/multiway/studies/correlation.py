@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from multiway.studies.building import correlation_cells
-from multiway.studies.pieces import Model
+from multiway.studies.models import Model
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 

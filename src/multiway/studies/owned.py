@@ -17,8 +17,9 @@ from multiway.store import Piece, Store, Workplace
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure
-from multiway.studies.pieces import BATCH, Model, Teller
-from multiway.training import Job, Recipe, open_run, train
+from multiway.studies.models import Model, fields_of, train_in
+from multiway.studies.pieces import BATCH
+from multiway.training import Recipe
 from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
 from multiway.weights import read_tensors, write_tensors
 
@@ -82,7 +83,7 @@ class Owned(Model):
             "marked": self.marked.identity(),
             "backbone": self.backbone,
             "encoding": self.encoding,
-            "recipe": _fields(self.recipe),
+            "recipe": fields_of(self.recipe),
             "seed": self.seed,
         }
 
@@ -104,7 +105,7 @@ class Owned(Model):
         data = Images(self.marked.data, "train").load()
         key = self.marked.key()
         job = embed(data, key, self.backbone, self.encoding, self.recipe, seed=self.seed)
-        return _train(job, place)
+        return train_in(place, job)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Thief(Model):
             "stolen": self.stolen.key,
             "encoding": self.encoding,
             "start": self.start,
-            "recipe": _fields(self.recipe),
+            "recipe": fields_of(self.recipe),
             "seed": self.seed,
         }
 
@@ -152,7 +153,7 @@ class Thief(Model):
         half, _ = halves(Images(self.stolen.marked.data, "test").load())
         stolen = self.stolen.load(place.store)
         job = steal(stolen, half, self.encoding, self.recipe, start=self.start, seed=self.seed)
-        return _train(job, place)
+        return train_in(place, job)
 
 
 @dataclass(frozen=True)
@@ -253,18 +254,5 @@ def _share(recognised: Recognised, store: Store) -> Interval:
     return proportion(int(right.sum()), len(right))
 
 
-def _fields(recipe: Recipe) -> dict[str, Any]:
-    """What counts of a recipe: its name and its source do not."""
-    return recipe.model_dump(mode="json", exclude={"name", "source", "changed"})
-
-
 def _training_seconds(recipe: Recipe, images: int, backbone: str) -> float:
     return recipe.total_steps(images) * recipe.batch_size * 3 * pass_seconds(backbone)
-
-
-def _train(job: Job, place: Workplace) -> dict[str, Any]:
-    run = open_run(place.folder / "run", job.config, resume=True)
-    if not run.finished:
-        train(job, run, device=place.device, observer=Teller(place))
-    last = run.metrics()[-1]
-    return {"seconds": last["seconds"], "loss": last["loss"]}

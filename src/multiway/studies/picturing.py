@@ -17,8 +17,9 @@ from multiway.store import Piece, Store, Workplace
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure, interval_of
+from multiway.studies.models import Model
 from multiway.studies.pictures import write_landscapes, write_saliency
-from multiway.studies.pieces import ARRAYS, BATCH, Model
+from multiway.studies.pieces import ARRAYS, BATCH
 from multiway.weights import read_tensors, write_tensors
 
 __all__ = ["Bent", "Harmful", "NonLinear", "Salient", "Surface"]

@@ -1,10 +1,9 @@
-"""What studies are made of: trained models, crafted images, decisions, gradients, corruptions."""
+"""What studies measure on models: crafted images, decisions, gradients, corruptions."""
 
 from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,128 +16,19 @@ from multiway.attacks.base import decisions
 from multiway.attacks.evaluate import score
 from multiway.attacks.identity import attack_name, describe
 from multiway.attacks.transfer import craft
-from multiway.classifier import EncodedClassifier
 from multiway.data import to_float
 from multiway.data.corruptions import corrupt
 from multiway.store import Piece, Store, Workplace
 from multiway.studies.cost import attack_passes, pass_seconds
 from multiway.studies.images import Images
-from multiway.training import Recipe, load_run, open_run, prepare, train
+from multiway.studies.models import Model
 from multiway.weights import read_tensors, write_tensors
 
-__all__ = [
-    "ARRAYS",
-    "BATCH",
-    "Corrupted",
-    "Crafted",
-    "Decided",
-    "Model",
-    "Signs",
-    "Teller",
-    "Trained",
-]
+__all__ = ["ARRAYS", "BATCH", "Corrupted", "Crafted", "Decided", "Signs"]
 
 BATCH = 250
 # The file of a piece whose arrays are drawn.
 ARRAYS = "arrays.safetensors"
-
-
-class Model(Piece):
-    """A piece that is a classifier: its folder `run` is a run directory."""
-
-    @property
-    def network(self) -> str:
-        """The name of its backbone, for estimates of time."""
-        raise NotImplementedError
-
-    def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
-        """The classifier, in eval mode."""
-        return _load_model(store.read(self).folder / "run", device)
-
-
-@dataclass(frozen=True)
-class Trained(Model):
-    """A network trained by a recipe from its own seed.
-
-    Attributes:
-        data: the name of the data set, whose `train` split is used.
-        backbone: a name of the registry.
-        encoding: see `Encoding`.
-        recipe: with everything that differs from the named one in it.
-        seed: of weights, order, dropout and augmentation.
-        code_length: None for the encoding's own.
-        beta: None for sqrt(500 * length).
-        code_seed: of the codebook. The paper's substitutes share the target's codebook.
-        limit: train on the first images alone, for trials.
-    """
-
-    data: str
-    backbone: str
-    encoding: str
-    recipe: Recipe
-    seed: int = 0
-    code_length: int | None = None
-    beta: float | None = None
-    code_seed: int = 0
-    limit: int | None = None
-
-    kind = "model"
-
-    @property
-    def _images(self) -> Images:
-        return Images(self.data, "train", self.limit)
-
-    @property
-    def network(self) -> str:
-        """See `Model`."""
-        return self.backbone
-
-    def identity(self) -> dict[str, Any]:
-        """Names and sources of recipes are for readers; their fields are what counts."""
-        recipe = self.recipe.model_dump(mode="json", exclude={"name", "source", "changed"})
-        return {
-            "images": self._images.identity(),
-            "backbone": self.backbone,
-            "encoding": self.encoding,
-            "code_length": self.code_length,
-            "beta": self.beta,
-            "code_seed": self.code_seed,
-            "recipe": recipe,
-            "seed": self.seed,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """None: it starts from the data."""
-        return ()
-
-    def title(self) -> str:
-        """Network, encoding, data and seed."""
-        length = f" l={self.code_length}" if self.code_length else ""
-        how = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
-        return (
-            f"train {self.backbone} {self.encoding}{length}{how} on {self.data}, seed {self.seed}"
-        )
-
-    def seconds(self) -> float:
-        """A training step is 3 passes (forward, backward), a step of its adversary too."""
-        images = self.recipe.total_steps(len(self._images)) * self.recipe.batch_size
-        adversary = self.recipe.adversary
-        passes = 3.0 if adversary is None else 3.0 * (1 + (adversary.clean_weight > 0))
-        passes += 0 if adversary is None else 3.0 * adversary.steps
-        return images * passes * pass_seconds(self.backbone)
-
-    def make(self, place: Workplace) -> dict[str, Any]:
-        """Train, from the last state if there is one."""
-        data = self._images.load()
-        job = prepare(
-            data, self.backbone, self.encoding, self.recipe,
-            seed=self.seed, code_length=self.code_length, beta=self.beta, code_seed=self.code_seed,
-        )  # fmt: skip
-        run = open_run(place.folder / "run", job.config, resume=True)
-        if not run.finished:
-            train(job, run, device=place.device, observer=Teller(place))
-        last = run.metrics()[-1]
-        return {"seconds": last["seconds"], "loss": last["loss"], "recipe": self.recipe.name}
 
 
 @dataclass(frozen=True)
@@ -355,27 +245,6 @@ class Corrupted(Piece):
         right = read_tensors(store.read(self).folder / "corrupted.safetensors")
         chosen = [right[f"{kind}-{level}"] for kind in kinds for level in self.severities]
         return torch.stack(chosen).double().mean(dim=0)
-
-
-class Teller:
-    """Passes a training's progress on."""
-
-    def __init__(self, place: Workplace) -> None:
-        self._place = place
-
-    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
-        """See `multiway.training.Observer`."""
-        self._place.tell(step / total)
-
-    def epoch(self, metrics: dict[str, Any]) -> None:
-        """Nothing: metrics.jsonl has it."""
-
-
-@lru_cache(maxsize=4)
-def _load_model(folder: Path, device: str) -> EncodedClassifier:
-    """The model of a run; the same one is often wanted several times in a row."""
-    model, _ = load_run(folder)
-    return model.to(device)
 
 
 def _remove(folder: Path) -> None:

@@ -9,7 +9,8 @@ from multiway.attacks import Attack
 from multiway.studies.building import ModelOf, attack_words
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy
-from multiway.studies.pieces import Crafted, Decided, Model
+from multiway.studies.models import Model
+from multiway.studies.pieces import Crafted, Decided
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell
 

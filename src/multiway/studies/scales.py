@@ -9,7 +9,7 @@ from typing import Any
 from multiway.attacks import FGSM, PGD, Attack
 from multiway.errors import choose
 from multiway.studies.images import Images
-from multiway.studies.pieces import Trained
+from multiway.studies.models import Trained
 from multiway.threat import Linf
 from multiway.training import Recipe, load_recipe
 

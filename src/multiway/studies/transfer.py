@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from multiway.studies.building import clean_cell, correlation_cells, shown_cells
-from multiway.studies.pieces import Model
+from multiway.studies.models import Model
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 

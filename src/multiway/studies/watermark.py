@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from multiway.studies.models import Model, Trained
 from multiway.studies.owned import Detected, Marked, MarkShare, Owned, Recognised, Thief
-from multiway.studies.pieces import Model, Trained
 from multiway.studies.scales import Scale, Setting, with_changes
 from multiway.studies.study import Cell, Study
 from multiway.training import load_recipe
