@@ -16,7 +16,7 @@ import pytest
 from multiway.engine import LocalEngine, compute
 from multiway.errors import MultiwayError
 from multiway.store import Damaged, Store, Workplace
-from tiny_pieces import Tiny, Watching, times_made
+from tiny_pieces import Tiny, Watching, start, times_made
 
 
 @pytest.fixture
@@ -152,6 +152,15 @@ def test_another_process_keeps_its_piece(store: Store, log: Path) -> None:
     assert not lock.exists()
 
 
+def test_no_two_processes_have_a_lock(tmp_path: Path) -> None:
+    # The file of a lock comes and goes, which must not open a gap.
+    program = "tiny.fight(sys.argv[1], sys.argv[2], 1.5)"
+    runs = [start(program, tmp_path / "lock", tmp_path / "prize") for _ in range(3)]
+    told = [run.communicate(timeout=60) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0], told
+    assert sum(int(out) for out, _ in told) > 100
+
+
 def test_a_lock_on_a_deleted_file_counts_for_nothing(store: Store, log: Path) -> None:
     piece = Tiny("a", log)
     lock = store.directory / "locks" / piece.key
@@ -215,11 +224,14 @@ def test_a_full_disk(small_disk: Path, log: Path) -> None:
     store = Store(small_disk / "store").create()
     store.make(Tiny("a", log))
     big = Tiny("b", log, how="fills")
-    with pytest.raises(MultiwayError) as raised:
-        store.make(big)
-    told = str(raised.value)
-    assert "No space left on device; free some space and start again" in told
-    assert "\n" not in told
+    for _ in range(2):  # the second attempt goes on from what the first has left
+        with pytest.raises(MultiwayError) as raised:
+            store.make(big)
+        told = str(raised.value)
+        assert "No space left on device; free some space and start again" in told
+        assert "\n" not in told
+    assert times_made(log, "b") == 2
+    assert not (store.directory / "damaged").exists()
     assert big not in store
     assert Store(store.directory).read(Tiny("a", log)).notes == {"attempt": 1}
     next((store.directory / "work").glob("*/big")).unlink()

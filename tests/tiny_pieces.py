@@ -16,15 +16,18 @@ from multiway.engine import Finished, LocalEngine, Silent, compute
 from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
 from multiway.store import Piece, Store, Workplace
+from multiway.store.locks import locked
 
 __all__ = [
     "Threads",
     "Tiny",
     "Watching",
     "alive",
+    "fight",
     "processes_of",
     "row",
     "run_row",
+    "run_sleeper",
     "start",
     "times_made",
     "until",
@@ -84,6 +87,8 @@ class Tiny(Piece):
             raise ZeroDivisionError("a defect")
         if self.how == "dies" or (self.how == "dies once" and attempt == 1):
             os.kill(os.getpid(), 9)
+        if self.how == "sleeps":
+            time.sleep(60)  # without a word, as in a long step
         if self.how == "fills":
             (place.folder / "big").write_bytes(bytes(64 * 2**20))
         if self.how == "goes on":
@@ -164,6 +169,12 @@ def run_row(store: str, log: str, count: int, takes: float, jobs: int, engine: s
         compute(row(Path(log), count, takes), place, workers)
 
 
+def run_sleeper(store: str, log: str) -> None:
+    """Begin a piece that says nothing for a minute."""
+    place = Store(Path(store))
+    compute([Tiny("sleeper", Path(log), how="sleeps")], place, LocalEngine(place, 1))
+
+
 def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
     """A Python process of its own that knows this module; `program` uses it as `tiny`."""
     path = os.pathsep.join(place for place in sys.path if place)
@@ -175,6 +186,18 @@ def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[
         text=True,
         **options,
     )
+
+
+def fight(lock: str, prize: str, seconds: float) -> None:
+    """Take a lock again and again; print how often, and fail if another process has it too."""
+    deadline, won = time.monotonic() + seconds, 0
+    while time.monotonic() < deadline:
+        with locked(Path(lock)) as mine:
+            if mine:
+                os.close(os.open(prize, os.O_CREAT | os.O_EXCL))  # fails if it is there
+                won += 1
+                Path(prize).unlink()
+    print(won)  # noqa: T201
 
 
 def until(condition: Callable[[], bool], seconds: float = 120) -> None:

@@ -6,6 +6,7 @@ import importlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -111,6 +112,15 @@ def test_a_killed_run_goes_on_and_leaves_nobody(store: Store, log: Path) -> None
     assert parts[-1].text(store) == f"all({','.join(f'part{i}()' for i in range(count))})"
 
 
+def test_workers_die_with_a_killed_parent(store: Store, log: Path) -> None:
+    run = start("tiny.run_sleeper(*sys.argv[1:])", store.directory, log)
+    until(lambda: len(processes_of(log)) == 1)
+    run.kill()
+    run.wait(30)
+    until(lambda: not any(alive(worker) for worker in processes_of(log)), seconds=5)
+    run.communicate()
+
+
 def test_two_runs_on_one_store(store: Store, log: Path) -> None:
     runs = [start(RUN, store.directory, log, 10, 0.3, 1) for _ in range(2)]
     errors = [run.communicate(timeout=180)[1] for run in runs]
@@ -126,7 +136,11 @@ def test_two_runs_on_one_store(store: Store, log: Path) -> None:
 
 def test_the_keyboard_ends_it_quietly(store: Store, log: Path) -> None:
     run = start(RUN, store.directory, log, 2, 30.0, 2, start_new_session=True)
-    until(lambda: times_made(log, "part0") == 1)
+    until(lambda: len(processes_of(log)) == 2)
+    for worker in processes_of(log):
+        os.kill(worker, signal.SIGINT)
+    time.sleep(0.5)
+    assert all(alive(worker) for worker in processes_of(log))  # it is not for them
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all of them
     _, told = run.communicate(timeout=30)
     assert run.returncode != 0
