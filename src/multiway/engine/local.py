@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ class _Worker:
 @contextlib.contextmanager
 def _inherited() -> Iterator[None]:
     """What a process started inside the block has from its first moment: one thread, no Ctrl-C."""
+    # Started inside the block, for the first process, it would lift the mask.
+    resource_tracker.ensure_running()
     environment = dict(os.environ)
     # The terminal sends Ctrl-C to all; it is for this process, which ends the others.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
