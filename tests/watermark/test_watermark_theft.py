@@ -155,19 +155,39 @@ def test_a_thief_starts_from_stolen_features_and_a_new_head() -> None:
     half = tiny()
     stolen = residual(half)
     thief = steal(stolen, half, "ro", QUICK, start="free", seed=3).model
-    fresh = prepare(half, "resnet-8", "ro", QUICK, seed=3).model
-    assert torch.equal(thief.head_layer().weight, fresh.head_layer().weight)
-    body = {k: v for k, v in thief.backbone.state_dict().items() if not k.startswith("head.")}
-    assert all(torch.equal(v, stolen.backbone.state_dict()[k]) for k, v in body.items())
+    for name, tensor in thief.backbone.state_dict().items():
+        if not name.startswith("head."):
+            assert torch.equal(tensor, stolen.backbone.state_dict()[name]), name
+    again = steal(stolen, half, "ro", QUICK, start="frozen", seed=3).model
+    other = steal(stolen, half, "ro", QUICK, start="free", seed=4).model
+    assert torch.equal(thief.head_layer().weight, again.head_layer().weight)
+    assert not torch.equal(thief.head_layer().weight, other.head_layer().weight)
+
+
+@pytest.mark.parametrize("encoding", ["1ofk", "padded"])
+@pytest.mark.parametrize("start", ["free", "scratch"])
+def test_a_thief_of_the_owners_seed_draws_other_weights(encoding: str, start: str) -> None:
+    """Features that grew up with a head would fit that very head, were it drawn again."""
+    half = tiny()
+    owned = prepare(half, "resnet-8", "1ofk", QUICK, seed=3).model
+    thief = steal(owned, half, encoding, QUICK, start=start, seed=3).model
+    rows = thief.head_layer().weight[: half.labels.max() + 1]
+    both = torch.stack([rows.flatten(), owned.head_layer().weight.flatten()])
+    # 384 numbers: independent ones correlate by more than this once in a hundred million.
+    assert abs(float(torch.corrcoef(both.detach())[0, 1])) < 0.3
 
 
 def test_from_scratch_nothing_is_stolen() -> None:
     half = tiny()
-    thief = steal(residual(half), half, "ro", QUICK, start="scratch", seed=3)
-    fresh = prepare(half, "resnet-8", "ro", QUICK, seed=3)
-    for name, tensor in fresh.model.state_dict().items():
-        assert torch.equal(thief.model.state_dict()[name], tensor), name
-    assert thief.config["theft"] == {"start": "scratch", "stolen_sha256": None}
+    one, other = (
+        steal(residual(half, encoding), half, "ro", QUICK, start="scratch", seed=3)
+        for encoding in ("1ofk", "ro")
+    )
+    for name, tensor in one.model.state_dict().items():
+        assert torch.equal(other.model.state_dict()[name], tensor), name
+    stolen = residual(half).backbone.state_dict()
+    assert not torch.equal(one.model.backbone.state_dict()["conv1.weight"], stolen["conv1.weight"])
+    assert one.config["theft"] == {"start": "scratch", "stolen_sha256": None}
 
 
 def test_frozen_normalisation_uses_the_stolen_statistics_in_training() -> None:

@@ -81,9 +81,7 @@ class Detection:
         if self.carries:
             return f"carries the mark ({found})"
         if self.p_value < ALPHA:
-            return (
-                f"no evidence of the mark (says its target anyway: {self.plain} without it)"
-            )
+            return f"no evidence of the mark (says its target anyway: {self.plain} without it)"
         limit = "no share would have been evidence: measure more unmarked networks"
         if self.needed is not None:
             limit = f"evidence would begin at {100 * self.needed:.1f} %"

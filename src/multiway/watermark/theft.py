@@ -11,10 +11,12 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
+from multiway.backbones import build_backbone
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.heads import find_head
+from multiway.randomness import isolated, seeded
 from multiway.training import Job, Recipe, prepare
 from multiway.watermark.embedding import check_all_classes
 
@@ -95,6 +97,7 @@ def steal(
         seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
     )  # fmt: skip
     model = job.model
+    _draw_anew(model, seed)
     if start != "scratch":
         _copy_body(stolen.backbone, model.backbone)
     if start == "frozen":
@@ -121,6 +124,19 @@ def _architecture(stolen: EncodedClassifier, backbone: str | None) -> dict[str, 
             f"so: --backbone {name}"
         )
     return architecture
+
+
+def _draw_anew(model: EncodedClassifier, seed: int) -> None:
+    """Weights of a stream that no owner draws from.
+
+    A thief of the owner's seed would else begin with the very head that the stolen features grew up
+    with, and keep both accuracy and mark as no independent thief does.
+    """
+    assert model.architecture is not None
+    with isolated():
+        seeded(seed, "theft")
+        fresh = build_backbone(**model.architecture)
+    model.backbone.load_state_dict(fresh.state_dict())
 
 
 def _copy_body(source: nn.Module, target: nn.Module) -> None:
