@@ -364,7 +364,11 @@ def _one_of_each_kind(pieces: list[Piece], store: Store) -> dict[tuple[object, .
     for kind in sorted(kinds, key=lambda kind: kind[0] != "model"):
         chosen[kind] = min(
             (piece for piece in pieces if _kind(piece) == kind),
-            key=lambda piece: sum(each.key not in there for each in order([piece])),
+            # Targets have seed 0, which all studies share.
+            key=lambda piece: (
+                sum(each.key not in there for each in order([piece])),
+                getattr(piece, "seed", 0),
+            ),
         )
         there |= {each.key for each in order([chosen[kind]])}
     return chosen

@@ -141,6 +141,7 @@ def _differs(scale: Scale) -> list[str]:
     told.append(
         "Madry et al.: the recipe of 1ofK without its clean images, in place of their own recipe, "
         "and on MNIST alone"
+        + (", for on CIFAR-10 1ofK has none itself" if _has_no_clean_images(scale) else "")
     )
     if COLOUR in scale.robust:
         told += [
@@ -148,3 +149,11 @@ def _differs(scale: Scale) -> list[str]:
             f"5K x 50 on CIFAR-10 is run on {len(long_images(scale, COLOUR))} images",
         ]
     return told
+
+
+def _has_no_clean_images(scale: Scale) -> bool:
+    """Whether the networks on CIFAR-10 are trained on adversarial images alone."""
+    if COLOUR not in scale.robust:
+        return False
+    adversary = scale.robust_model(COLOUR, "1ofk", scale.seeds[0]).recipe.adversary
+    return adversary is not None and adversary.clean_weight == 0
