@@ -103,10 +103,8 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
-def cells(store: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(
-        (store / "results" / "correlation-smoke.json").read_text()
-    )["cells"]
+def cells(stdout: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(stdout)["results"][0]["cells"]
     return found
 
 
@@ -125,12 +123,16 @@ def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command
     run.wait(30)
     before = {path: path.stat().st_mtime_ns for path in pieces.glob("*/*/piece.json")}
     assert 2 <= len(before) < 12
-    assert not (tmp_path / "killed" / "results" / "correlation-smoke.json").exists()
-    for store in ("killed", "whole"):
-        ran = in_process(*words, tmp_path / store, "--jobs", 1)
-        assert ran.returncode == 0, ran.stderr
-    assert cells(tmp_path / "killed") == cells(tmp_path / "whole")
-    assert len(cells(tmp_path / "whole")) == 18
+    ran = {
+        store: in_process(*words, tmp_path / store, "--jobs", 1, "--json")
+        for store in ("killed", "whole")
+    }
+    assert all(each.returncode == 0 for each in ran.values()), ran
+    assert cells(ran["killed"].stdout) == cells(ran["whole"].stdout)
+    assert len(cells(ran["whole"].stdout)) == 18
+    # A trial is no result, and must not pass for one in a report.
+    assert "a trial: everything started" in ran["whole"].stderr
+    assert not list(tmp_path.glob("*/results/*.json"))
     # What was finished before the kill was not touched again.
     assert {path: path.stat().st_mtime_ns for path in before} == before
 

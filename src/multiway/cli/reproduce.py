@@ -114,7 +114,8 @@ def _work(
     for study in studies:
         if all(piece in store for piece in study.pieces()):
             results.append(find(study, scale, store))
-            paths.append(write_result(store.directory, results[-1]))
+            if not scale.trial:  # two steps are no result, whatever the scale
+                paths.append(write_result(store.directory, results[-1]))
     if json:
         print_json({"results": [result.as_dict() for result in results]})
     else:
@@ -124,7 +125,9 @@ def _work(
             say(f"wrote {path}")
     if failure is not None:
         raise failure
-    if not json:
+    if scale.trial:
+        say("a trial: everything started; its figures mean nothing and were not written")
+    elif not json:
         say(f"multiway report --store {store.directory} renders it all as one page")
 
 
