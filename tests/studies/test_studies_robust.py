@@ -278,7 +278,7 @@ def test_attacks_harm(store: Store) -> None:
             assert bool((restarted <= alone).all())
 
 
-def test_one_step_of_white_box_stands_for_benchmark_and_iterations(store: Store) -> None:
+def test_benchmark_and_iterations_share_an_attack(store: Store) -> None:
     """Smoke's 10 steps are one attack, whichever study asks."""
     for row in ("MNIST, 1ofK", "MNIST, RO"):
         one = values(store, "benchmark", row, "white-box 1K", "margin")
