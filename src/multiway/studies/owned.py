@@ -11,7 +11,8 @@ from torch import Tensor
 
 from multiway.attacks.base import decisions
 from multiway.attacks.evaluate import score
-from multiway.data import to_float
+from multiway.classifier import EncodedClassifier
+from multiway.data import ImageSet, to_float
 from multiway.statistics import Interval, proportion
 from multiway.store import Piece, Store, Workplace
 from multiway.studies.cost import pass_seconds
@@ -184,21 +185,26 @@ class Recognised(Piece):
         return 0.1 + len(Images(self.marked.data, "test")) / 2 * pass_seconds(self.suspect.network)
 
     def make(self, place: Workplace) -> dict[str, Any]:
-        """One forward pass over both sets; a marked image counts if it gets the mark's target."""
+        """One forward pass over all; images of `mark` and `plain` count if they get the target."""
         model = self.suspect.load(place.store, place.device)
         key = self.marked.key()
         found = {
-            name: decisions(score(model, to_float(data.images), BATCH)) == data.labels
+            name: self._right(model, data)
             for name, data in (
-                ("mark", key.held_out.limit(self.limit or len(key.held_out))),
-                ("test", key.measuring.limit(self.limit or len(key.measuring))),
+                ("mark", key.held_out),
+                ("plain", key.plain()),
+                ("test", key.measuring),
             )
         }
         write_tensors(found, place.folder / "recognised.safetensors")
         return {name: int(right.sum()) for name, right in found.items()}
 
+    def _right(self, model: EncodedClassifier, data: ImageSet) -> Tensor:
+        chosen = data.limit(self.limit or len(data))
+        return decisions(score(model, to_float(chosen.images), BATCH)) == chosen.labels
+
     def right(self, store: Store, which: str) -> Tensor:
-        """Which images of `mark` or `test` count, bool [N]."""
+        """Which images count, bool [N]: of `mark`, of `plain` (without it), or of `test`."""
         return read_tensors(store.read(self).folder / "recognised.safetensors")[which]
 
 
@@ -245,12 +251,15 @@ class Detected(Measure):
 
     def detections(self, store: Store) -> list[Detection]:
         """What the owner finds on each suspect."""
-        unmarked = {str(i): _share(one, store) for i, one in enumerate(self.unmarked)}
-        return [judge(one.title(), _share(one, store), unmarked) for one in self.suspects]
+        unmarked = {str(i): _share(one, "mark", store) for i, one in enumerate(self.unmarked)}
+        return [
+            judge(one.title(), _share(one, "mark", store), unmarked, _share(one, "plain", store))
+            for one in self.suspects
+        ]
 
 
-def _share(recognised: Recognised, store: Store) -> Interval:
-    right = recognised.right(store, "mark")
+def _share(recognised: Recognised, which: str, store: Store) -> Interval:
+    right = recognised.right(store, which)
     return proportion(int(right.sum()), len(right))
 
 
