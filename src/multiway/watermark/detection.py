@@ -75,7 +75,7 @@ class Detection:
         rates = [rate.value for rate in self.unmarked.values()]
         others = f"{len(rates)} unmarked network{'s' if len(rates) > 1 else ''}"
         shares = f"{100 * min(rates):.1f}"
-        if len(rates) > 1:
+        if max(rates) > min(rates):
             shares += f" to {100 * max(rates):.1f}"
         found = f"p = {self.p_value:.2g}: {self.mark}, against {shares} % in {others}"
         if self.carries:
