@@ -214,13 +214,13 @@ SCALES: dict[str, Scale] = {
         },
         robust={
             "MNIST": Setting("mnist", "wong", "robust-mnist", {}),
-            "CIFAR-10": Setting("cifar10", "resnet-8", "robust-cifar", {}, _EIGHT),
-            "CIFAR-100": Setting("cifar100", "resnet-8", "robust-cifar", {}, _EIGHT),
+            "CIFAR-10": Setting("cifar10", "resnet-8-small", "robust-cifar", {}, _EIGHT),
+            "CIFAR-100": Setting("cifar100", "resnet-8-small", "robust-cifar", {}, _EIGHT),
             "SVHN": Setting(
                 "svhn",
-                "resnet-8",
+                "resnet-8-small",
                 "robust-cifar",
-                {"augment": "none", "adversary": {"eps": 10 / 255, "step_size": 5 / 255}},
+                {"augment": "none", "adversary": {"eps": 10 / 255, "step_size": 7.5 / 255}},
                 10 / 255,
             ),
         },
