@@ -210,6 +210,7 @@ def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str,
     """The plan of one study, without the pieces that are `seen` already."""
     from multiway.engine import order
     from multiway.studies import declare
+    from multiway.studies.models import Model
 
     study = declare(name, scale)
     pieces = order(study.pieces())
@@ -221,7 +222,7 @@ def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str,
         "cells": len(study.cells),
         "pieces": len(pieces),
         "left": len(left),
-        "trainings": sum(piece.kind == "model" for piece in left),
+        "trainings": sum(isinstance(piece, Model) for piece in left),
         "core_minutes": round(seconds / 60, 2),
     }
 
