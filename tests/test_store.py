@@ -80,6 +80,12 @@ def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+def drop_checksum(path: Path) -> None:
+    record = json.loads(path.read_text())
+    del record["sha256"]
+    path.write_text(json.dumps(record))
+
+
 def edit_record(path: Path) -> None:
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "seconds": record["seconds"] + 1}))
@@ -90,6 +96,11 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "file edited": ("text", lambda path: path.write_text("x()"), "text was cut short or edited"),
     "file missing": ("text", lambda path: path.unlink(), "text is missing"),
     "record truncated": ("piece.json", truncate, "piece.json was cut short or edited"),
+    "record without its checksum": (
+        "piece.json",
+        drop_checksum,
+        "piece.json was cut short or edited",
+    ),
     "record edited": ("piece.json", edit_record, "piece.json was cut short or edited"),
     "record without files": (
         "piece.json", lambda path: path.write_text("{}"), "piece.json was cut short or edited"

@@ -19,7 +19,7 @@ from multiway.files import make_directory, read_json, sha256, write_json
 from multiway.store.locks import locked
 from multiway.store.piece import Piece, Record, Workplace
 
-__all__ = ["MARK", "Damaged", "Store"]
+__all__ = ["MARK", "Damaged", "Store", "record_digest"]
 
 FORMAT = 1
 MARK = "store.json"
@@ -84,7 +84,7 @@ class Store:
             record = read_json(folder / RECORD)
             files, told = dict(record["files"]), dict(record["notes"])
             found = Record(folder, float(record["seconds"]), dict(record["versions"]), told)
-            if record["key"] != piece.key or record.get("sha256") not in (None, _digest(record)):
+            if record["key"] != piece.key or record["sha256"] != record_digest(record):
                 raise ValueError("it is not what was written")
         except (MultiwayError, KeyError, TypeError, ValueError) as error:
             raise Damaged(f"{folder / RECORD} was cut short or edited ({error})") from error
@@ -176,7 +176,7 @@ class Store:
             "notes": notes,
             "versions": _versions(),
         }
-        write_json(work / RECORD, {**record, "sha256": _digest(record)})
+        write_json(work / RECORD, {**record, "sha256": record_digest(record)})
         place = self._place(piece)
         make_directory(place.parent)
         work.rename(place)
@@ -241,7 +241,7 @@ def _check_file(path: Path, digest: str) -> None:
         raise Damaged(f"{path} was cut short or edited")
 
 
-def _digest(record: dict[str, Any]) -> str:
+def record_digest(record: dict[str, Any]) -> str:
     """The hash of a record as it is read again, its own hash left out."""
     rest = json.loads(json.dumps({key: record[key] for key in record if key != "sha256"}))
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import correlation_cells, shown_cells, substitute
+from multiway.studies.building import another_training, correlation_cells, shown_cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 
@@ -24,7 +24,7 @@ def declare(scale: Scale) -> Study:
             row, target = f"{network}-{name}", partial(scale.clean_model, network, encoding)
             for other in NETWORKS:
                 column = f"{other}-1ofK"
-                source = substitute(scale, partial(scale.clean_model, other, "1ofk"))
+                source = another_training(scale, partial(scale.clean_model, other, "1ofk"))
                 cells += shown_cells(scale, row, column, target, [source], attack, images)
                 cells += correlation_cells(scale, row, column, target, source, images)
     return Study(

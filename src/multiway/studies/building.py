@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TypedDict
 
 from multiway.attacks import Attack
 from multiway.attacks.identity import attack_name
@@ -11,19 +12,20 @@ from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model, Trained
 from multiway.studies.pieces import Crafted, Decided, Signs
-from multiway.studies.scales import OBJECTIVES, Scale
+from multiway.studies.scales import OBJECTIVES, Scale, Setting
 from multiway.studies.study import Cell
 from multiway.threat import L2
 from multiway.training import load_recipe
 
 __all__ = [
     "SAME_STEPS",
+    "another_training",
     "attack_words",
     "clean_cell",
     "coded_model",
     "correlation_cells",
+    "measured_on",
     "shown_cells",
-    "substitute",
 ]
 
 ModelOf = Callable[[int], Model]
@@ -63,7 +65,21 @@ def coded_model(
     return scale.clean_model("A", encoding, seed, beta=size, lr=rate, **options)
 
 
-def substitute(scale: Scale, model: ModelOf) -> ModelOf:
+class On(TypedDict):
+    """What a study tells of its data, networks, images and seeds."""
+
+    data: str
+    models: str
+    n: int
+    seeds: tuple[int, ...]
+
+
+def measured_on(scale: Scale, setting: Setting, images: Images) -> On:
+    """For a study of one network on one data set."""
+    return On(data=setting.data, models=setting.told(), n=len(images), seeds=scale.seeds)
+
+
+def another_training(scale: Scale, model: ModelOf) -> ModelOf:
     """What an attacker has in place of `model`: its training from another seed."""
     return lambda seed: model(scale.other(seed))
 

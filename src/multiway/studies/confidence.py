@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiway.studies.building import shown_cells
+from multiway.studies.building import measured_on, shown_cells
 from multiway.studies.robustness import colour_set, robust, substitute, transferred
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
@@ -36,10 +36,7 @@ def declare(scale: Scale) -> Study:
         paper="Table 9 (appendix B)",
         figure="lines",
         cells=tuple(cells),
-        data=setting.data,
-        models=setting.told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, setting, images),
         objective="margin",
         differs=(
             *(() if scale.name == "paper" else (f"{scale.steps} steps in place of 1,000",)),

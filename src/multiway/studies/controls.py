@@ -8,11 +8,12 @@ from typing import Any
 from multiway.studies.building import (
     SAME_STEPS,
     ModelOf,
+    another_training,
     clean_cell,
     coded_model,
     correlation_cells,
+    measured_on,
     shown_cells,
-    substitute,
 )
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
@@ -31,8 +32,8 @@ def declare(scale: Scale) -> Study:
     cells: list[Cell] = []
     for row, model in _models(scale).items():
         momentum: dict[str, Any] = {"momentum": HIGH} if row.endswith(f"momentum {HIGH}") else {}
-        one_hot = substitute(scale, partial(scale.clean_model, "A", "1ofk", **momentum))
-        twin = substitute(scale, model)
+        one_hot = another_training(scale, partial(scale.clean_model, "A", "1ofk", **momentum))
+        twin = another_training(scale, model)
         for column, source, white in (
             ("black-box", one_hot, False),
             ("black-box, own encoding", twin, False),
@@ -52,10 +53,7 @@ def declare(scale: Scale) -> Study:
         paper="",
         figure="dots",
         cells=tuple(cells),
-        data=scale.clean["A"].data,
-        models=scale.clean["A"].told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, scale.clean["A"], images),
         differs=(
             "`black-box` is crafted on network A with one-hot labels, trained with the same "
             "momentum from the next seed; `black-box, own encoding` and `correlation` take the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import correlation_cells
+from multiway.studies.building import another_training, correlation_cells, measured_on
 from multiway.studies.models import Model
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
@@ -22,13 +22,11 @@ def declare(scale: Scale) -> Study:
     def model(encoding: str, seed: int) -> Model:
         return scale.clean_model("A", encoding, seed)
 
-    def another(encoding: str, seed: int) -> Model:
-        return model(encoding, scale.other(seed))
-
     cells: list[Cell] = []
     for row, layer in LAYERS.items():
         for column, (one, other) in PAIRS.items():
-            first, second = partial(model, one), partial(another, other)
+            first = partial(model, one)
+            second = another_training(scale, partial(model, other))
             cells += correlation_cells(scale, row, column, first, second, images, layer=layer)
     return Study(
         name="correlation",
@@ -38,9 +36,6 @@ def declare(scale: Scale) -> Study:
         paper="Table 2",
         figure="dots",
         cells=tuple(cells),
-        data=scale.clean["A"].data,
-        models=scale.clean["A"].told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, scale.clean["A"], images),
         differs=("the paper's equation is missing from its text; here the mean over images",),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiway.data.corruptions import PAPER_KINDS, SEVERITIES
-from multiway.studies.building import clean_cell
+from multiway.studies.building import clean_cell, measured_on
 from multiway.studies.measures import CorruptedAccuracy
 from multiway.studies.pieces import Corrupted
 from multiway.studies.robustness import ENCODINGS, colour_set, robust
@@ -36,10 +36,7 @@ def declare(scale: Scale) -> Study:
         paper="Table 5",
         figure="dots",
         cells=tuple(cells),
-        data=setting.data,
-        models=setting.told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, setting, images),
         differs=_differs(scale, severities),
     )
 

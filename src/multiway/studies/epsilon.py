@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from multiway.attacks import Attack
-from multiway.studies.building import ModelOf, shown_cells
+from multiway.studies.building import ModelOf, measured_on, shown_cells
 from multiway.studies.images import Images
 from multiway.studies.robustness import ENCODINGS, colour_set, robust, steps_told, under_all
 from multiway.studies.scales import OBJECTIVES, Scale
@@ -42,10 +42,7 @@ def declare(scale: Scale) -> Study:
         paper="Table 10 (appendix C)",
         figure="lines",
         cells=tuple(cells),
-        data=setting.data,
-        models=setting.told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, setting, images),
         objective="margin",
         differs=_differs(scale, data),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Sequence
 from datetime import date
 
 from multiway.engine import order
-from multiway.store import Store
+from multiway.store import Piece, Record, Store
 from multiway.studies import paper
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
@@ -23,8 +25,9 @@ def find(study: Study, scale: Scale, store: Store) -> StudyResult:
     """What the study found; all its pieces are in the store."""
     measured = [_measured(cell, study, store) for cell in study.cells]
     cells = tuple(cell for cell in measured if cell is not None)
-    pieces = order(study.pieces())
-    minutes = sum(store.read(piece).seconds for piece in pieces if piece in store) / 60
+    # A finished piece may outlive what it was made from.
+    pieces = {piece.key: piece for piece in order(study.pieces()) if piece in store}
+    records = {key: store.read(piece) for key, piece in pieces.items()}
     pictures = {
         name: str((store.read(piece).folder / ARRAYS).relative_to(store.directory))
         for name, piece in study.pictures.items()
@@ -41,14 +44,41 @@ def find(study: Study, scale: Scale, store: Store) -> StudyResult:
             models=study.models,
             n=study.n,
             seeds=study.seeds,
-            minutes=round(minutes, 2),
+            minutes=round(sum(record.seconds for record in records.values()) / 60, 2),
             made=date.today().isoformat(),
-            versions=versions(),
+            versions=_versions(records.values()),
             differs=study.differs,
+            warnings=_warnings([(pieces[key], record) for key, record in records.items()]),
         ),
         cells=cells,
         verdicts=tuple(judge(claim, study, scale, store) for claim in claims(study.name)),
         pictures=pictures,
+    )
+
+
+def _versions(records: Collection[Record]) -> dict[str, str]:
+    """Of the code that made the pieces, not of the one that reads them."""
+    if not records:
+        return versions()
+    names = dict.fromkeys(name for record in records for name in record.versions)
+    return {
+        name: " and ".join(sorted({record.versions.get(name, "unknown") for record in records}))
+        for name in names
+    }
+
+
+def _warnings(made: Sequence[tuple[Piece, Record]]) -> tuple[str, ...]:
+    """What attacks warned of: each kind once, with one attack's words and how many had it."""
+    attacks = [(piece, record) for piece, record in made if "warnings" in record.notes]
+    first: dict[str, tuple[Piece, str]] = {}
+    count: Counter[str] = Counter()
+    for piece, record in attacks:
+        for kind, text in record.notes["warnings"].items():
+            first.setdefault(kind, (piece, text))
+            count[kind] += 1
+    return tuple(
+        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({piece.title()}): {text}"
+        for kind, (piece, text) in first.items()
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from multiway.studies.building import measured_on
 from multiway.studies.picturing import Bent, NonLinear, Surface
 from multiway.studies.robustness import ENCODINGS, colour_set, robust
 from multiway.studies.scales import OBJECTIVES, Scale
@@ -54,10 +55,7 @@ def declare(scale: Scale) -> Study:
         paper="Fig. 4",
         figure="landscape",
         cells=tuple(cells),
-        data=setting.data,
-        models=setting.told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, setting, images),
         differs=(
             "the paper draws a logit for one-hot labels and a squared error for codes, a line and "
             "a square of the outputs; here the margin is drawn and measured for both, and the "

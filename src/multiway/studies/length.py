@@ -5,7 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from multiway.encoding import PAPER_LENGTH
-from multiway.studies.building import SAME_STEPS, clean_cell, coded_model, shown_cells, substitute
+from multiway.studies.building import (
+    SAME_STEPS,
+    another_training,
+    clean_cell,
+    coded_model,
+    measured_on,
+    shown_cells,
+)
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 
@@ -29,7 +36,7 @@ def declare(scale: Scale) -> Study:
     }
     images = scale.test_images(scale.clean["A"])
     attack = partial(scale.fgsm, scale.clean["A"].eps)
-    source = substitute(scale, partial(scale.clean_model, "A", "1ofk"))
+    source = another_training(scale, partial(scale.clean_model, "A", "1ofk"))
     cells: list[Cell] = []
     for row, model in models.items():
         cells += shown_cells(scale, row, "black-box", model, [source], attack, images)
@@ -47,10 +54,7 @@ def declare(scale: Scale) -> Study:
         paper="Table 1",
         figure="lines",
         cells=tuple(cells),
-        data=scale.clean["A"].data,
-        models=scale.clean["A"].told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, scale.clean["A"], images),
         differs=(
             "the paper does not name the substitute of its black-box column; here it is network A "
             "with one-hot labels, trained from the next seed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -20,9 +21,9 @@ class Model(Piece):
     """A piece that is a classifier: its folder `run` is a run directory."""
 
     @property
+    @abstractmethod
     def network(self) -> str:
         """The name of its backbone, for estimates of time."""
-        raise NotImplementedError
 
     def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
         """The classifier, in eval mode."""

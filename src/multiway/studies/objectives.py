@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import correlation_cells, shown_cells, substitute
+from multiway.studies.building import (
+    another_training,
+    correlation_cells,
+    measured_on,
+    shown_cells,
+)
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 
@@ -21,7 +26,7 @@ def declare(scale: Scale) -> Study:
     cells: list[Cell] = []
     for row, encoding in ENCODINGS.items():
         model = partial(scale.clean_model, "A", encoding)
-        twin = substitute(scale, model)
+        twin = another_training(scale, model)
         for loss in LOSSES:
             cells += shown_cells(
                 scale, row, loss, model, [model], attack, images, white_box=True, objectives=[loss]
@@ -39,10 +44,7 @@ def declare(scale: Scale) -> Study:
         paper="",
         figure="dots",
         cells=tuple(cells),
-        data=scale.clean["A"].data,
-        models=scale.clean["A"].told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, scale.clean["A"], images),
         differs=(
             "columns are the attacker's losses, on the network itself and (black-box, and the "
             "correlations) on its training from the next seed",

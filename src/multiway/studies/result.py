@@ -203,6 +203,7 @@ class Provenance:
         made: the date, as in 2026-11-16.
         versions: of the libraries, by name.
         differs: what differs from the paper at this scale.
+        warnings: what the attacks warned of, each kind once.
     """
 
     data: str
@@ -213,6 +214,7 @@ class Provenance:
     made: str
     versions: Mapping[str, str]
     differs: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 

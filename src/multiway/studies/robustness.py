@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 
 from multiway.attacks import Attack
-from multiway.studies.building import ModelOf, attack_words
+from multiway.studies.building import ModelOf, another_training, attack_words
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy
-from multiway.studies.models import Model
 from multiway.studies.pieces import Crafted, Decided
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell
@@ -54,12 +53,8 @@ def robust(scale: Scale, data: str, encoding: str) -> ModelOf:
 
 
 def substitute(scale: Scale, data: str, encoding: str) -> ModelOf:
-    """The substitute of the target with a seed: the same recipe, trained from another seed."""
-
-    def model(seed: int) -> Model:
-        return scale.robust_model(data, ENCODINGS[encoding], scale.other(seed))
-
-    return cache(model)
+    """What an attacker has in place of it: the same recipe, trained from another seed."""
+    return another_training(scale, robust(scale, data, encoding))
 
 
 def both_encodings(scale: Scale, data: str) -> dict[str, ModelOf]:

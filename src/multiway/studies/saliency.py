@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import correlation_cells, substitute
+from multiway.studies.building import another_training, correlation_cells, measured_on
 from multiway.studies.images import Images
 from multiway.studies.picturing import Salient
 from multiway.studies.scales import OBJECTIVES, Scale
@@ -34,7 +34,7 @@ def declare(scale: Scale) -> Study:
     for row, (one, other) in PAIRS.items():
         pair = (
             partial(scale.clean_model, "A", one),
-            substitute(scale, partial(scale.clean_model, "A", other)),
+            another_training(scale, partial(scale.clean_model, "A", other)),
         )
         cells += correlation_cells(scale, row, "the images shown", *pair, shown)
         cells += correlation_cells(scale, row, "test images", *pair, images)
@@ -47,10 +47,7 @@ def declare(scale: Scale) -> Study:
         paper="Fig. 2",
         figure="saliency",
         cells=tuple(cells),
-        data=setting.data,
-        models=setting.told(),
-        n=len(images),
-        seeds=scale.seeds,
+        **measured_on(scale, setting, images),
         differs=(
             "the images are the first three of the test set; the paper does not say which it took",
             "the paper shows the gradient of the training loss, `own`; that of the margin stands "

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import clean_cell, correlation_cells, shown_cells
+from multiway.studies.building import (
+    ModelOf,
+    another_training,
+    clean_cell,
+    correlation_cells,
+    shown_cells,
+)
 from multiway.studies.models import Model
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
@@ -22,18 +28,18 @@ def declare(scale: Scale) -> Study:
     def model(network: str, encoding: str, seed: int) -> Model:
         return scale.clean_model(network, ENCODINGS[encoding], seed)
 
-    def substitute(network: str, encoding: str, seed: int) -> Model:
-        return model(network, encoding, scale.other(seed))
+    def substitute(network: str, encoding: str) -> ModelOf:
+        return another_training(scale, partial(model, network, encoding))
 
     attack = partial(scale.fgsm, scale.clean["A"].eps)
     cells: list[Cell] = []
     for target in names:
         row = "-".join(target)
         aimed = partial(model, *target)
-        others = [partial(substitute, *source) for source in names if source != target]
+        others = [substitute(*source) for source in names if source != target]
         for source in names:
             white = source == target
-            maker = aimed if white else partial(substitute, *source)
+            maker: ModelOf = aimed if white else substitute(*source)
             column = "-".join(source)
             cells += shown_cells(
                 scale, row, column, aimed, [maker], attack, images, white_box=white

@@ -41,6 +41,9 @@ def study_markdown(result: StudyResult) -> str:
     if result.provenance.differs:
         told = "\n".join(f"- {_text(each)}" for each in result.provenance.differs)
         parts += ["## What differs from the paper", told]
+    if result.provenance.warnings:
+        told = "\n".join(f"- {_text(each)}" for each in result.provenance.warnings)
+        parts += ["## What the attacks warned of", told]
     return "\n\n".join(parts) + "\n"
 
 
