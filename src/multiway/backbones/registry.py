@@ -27,7 +27,8 @@ BACKBONES: dict[str, Backbone] = {
     "madry": mnist.madry,
     "wong": mnist.wong,
     "resnet-8": partial(resnet.wide_resnet, depth=8, width=2, stem=32),
-    "resnet-8-small": resnet.small_8,
+    "resnet-8-strided": partial(resnet.strided_8, width=2),
+    "resnet-8-small": partial(resnet.strided_8, width=1),
     "resnet-20": partial(resnet.wide_resnet, depth=20, width=1),
     "preact-18": resnet.preact_18,
     # The earlier version of the paper trains these two, with this dropout, on SVHN and CIFAR-100.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from multiway.errors import MultiwayError
 
-__all__ = ["PreactResNet", "Standardise", "preact_18", "small_8", "wide_resnet"]
+__all__ = ["PreactResNet", "Standardise", "preact_18", "strided_8", "wide_resnet"]
 
 
 class Standardise(nn.Module):
@@ -148,8 +148,16 @@ def preact_18(outputs: int, channels: int = 3, size: int = 32) -> nn.Module:
     return PreactResNet(outputs, channels, size, widths=[64, 128, 256, 512], blocks=2, stem=64)
 
 
-def small_8(outputs: int, channels: int = 3, size: int = 32) -> nn.Module:
-    """Eight layers of 16, 32 and 64 channels on images halved at once: for robust CPU training."""
+def strided_8(
+    outputs: int, channels: int = 3, size: int = 32, *, width: int = 1
+) -> nn.Module:
+    """Eight layers of 16, 32 and 64 channels times `width` on images halved at once: for CPUs."""
     return PreactResNet(
-        outputs, channels, size, widths=[16, 32, 64], blocks=1, stem=16, stem_stride=2
+        outputs,
+        channels,
+        size,
+        widths=[16 * width, 32 * width, 64 * width],
+        blocks=1,
+        stem=16 * width,
+        stem_stride=2,
     )

@@ -37,8 +37,8 @@ def train(
         str,
         typer.Option(
             "--backbone",
-            help="a, b, c, d, madry, wong, resnet-8, resnet-8-small, resnet-20, preact-18, "
-            "wrn-16-4, wrn-28-4, wrn-34-10, or package.module:function.",
+            help="a, b, c, d, madry, wong, resnet-8, resnet-8-strided, resnet-8-small, "
+            "resnet-20, preact-18, wrn-16-4, wrn-28-4, wrn-34-10, or package.module:function.",
         ),
     ] = "a",
     encoding: Annotated[
