@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiway.statistics import Interval, proportion
+from multiway.studies.cells import StudyCell
 from multiway.studies.result import (
     FAILS,
     HOLDS,
@@ -13,7 +14,6 @@ from multiway.studies.result import (
     UNMEASURED,
     Evidence,
     Provenance,
-    StudyCell,
     StudyResult,
     Verdict,
 )

@@ -25,8 +25,9 @@ from multiway.report.studies.matrix import draw_study_matrix
 from multiway.report.studies.watermark import origin
 from multiway.report.studies.words import SMOKE, difference, in_order, measured, verdict_counts
 from multiway.statistics import mean
+from multiway.studies.cells import StudyCell
 from multiway.studies.pictures import write_landscapes, write_saliency
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, StudyCell
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED
 from study_results import accuracy, correlation, length, provenance, result, transfer, verdict
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ import pytest
 
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, mean, proportion
+from multiway.studies.cells import StudyCell
 from multiway.studies.result import (
     HOLDS,
     UNMEASURED,
     Evidence,
-    StudyCell,
     StudyResult,
     load_results,
     read_result,
@@ -70,6 +71,22 @@ def test_a_cell_holds_an_interval_and_the_difference() -> None:
     assert cell.interval == measured
     assert cell.difference == pytest.approx(0.1)
     assert StudyCell.of("a", "b", measured, seeds=(0,)).difference is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "low", "high"),
+    [("correlation", [0.9, 0.2], -1.0, 1.0), ("distance", [0.1, 3.0], 0.0, None)],
+)
+def test_an_interval_does_not_leave_the_range_of_its_metric(
+    metric: str, values: list[float], low: float, high: float | None
+) -> None:
+    wide = mean(values)  # Student's over two values is wider than the range
+    cell = StudyCell.of("a", "b", wide, metric=metric, seeds=(0, 1))
+    assert wide.low < low
+    assert (cell.low, cell.measured) == (low, wide.value)
+    assert cell.high == (wide.high if high is None else high)
+    with pytest.raises(MultiwayError, match=f"has low .*: {metric} lies between"):
+        replace(cell, low=low - 0.1)
 
 
 def test_unknown_bounds_are_null_and_come_back_infinite(tmp_path: Path) -> None:

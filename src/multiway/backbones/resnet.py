@@ -148,9 +148,7 @@ def preact_18(outputs: int, channels: int = 3, size: int = 32) -> nn.Module:
     return PreactResNet(outputs, channels, size, widths=[64, 128, 256, 512], blocks=2, stem=64)
 
 
-def strided_8(
-    outputs: int, channels: int = 3, size: int = 32, *, width: int = 1
-) -> nn.Module:
+def strided_8(outputs: int, channels: int = 3, size: int = 32, *, width: int = 1) -> nn.Module:
     """Eight layers of 16, 32 and 64 channels times `width` on images halved at once: for CPUs."""
     return PreactResNet(
         outputs,

@@ -13,8 +13,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from multiway.errors import MultiwayError, choose
+from multiway.studies.cells import METRICS
 from multiway.studies.paper import check_known, studies
-from multiway.studies.result import METRICS
 
 __all__ = ["Claim", "Comparison", "Side", "claims", "read_claims"]
 

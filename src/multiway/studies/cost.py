@@ -16,7 +16,7 @@ FORWARD = {
     "madry": 0.00025,
     "wong": 0.00002,
     "resnet-8": 0.0011,
-    "resnet-8-strided": 0.0003,
+    "resnet-8-strided": 0.0005,
     "resnet-8-small": 0.00016,
     "resnet-20": 0.0015,
     "preact-18": 0.02,

@@ -9,10 +9,11 @@ from datetime import date
 from multiway.engine import order
 from multiway.store import Piece, Record, Store
 from multiway.studies import paper
+from multiway.studies.cells import StudyCell
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
 from multiway.studies.pieces import ARRAYS
-from multiway.studies.result import Provenance, StudyCell, StudyResult
+from multiway.studies.result import Provenance, StudyResult
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 from multiway.studies.verdict import judge

@@ -22,13 +22,13 @@ MARK = Mark("content", source=1, target=0)
 # which rates, the paper's rows at the one in the middle.
 OWNERS = {
     "smoke": Setting("mnist5k", "wong", "digits", {"epochs": 4}),
-    "cpu": Setting("cifar10", "resnet-8-strided", "cifar-cpu", {"epochs": 10}),
+    "cpu": Setting("cifar10", "resnet-8-strided", "cifar-cpu", {"epochs": 6}),
     "paper": Setting("cifar10", "preact-18", "cifar-steps", {}),
 }
 COUNTS = {"smoke": 100, "cpu": 1000, "paper": 1000}
 THEFTS = {
     "smoke": Setting("mnist5k", "wong", "digits", {"epochs": 3}),
-    "cpu": Setting("cifar10", "resnet-8-strided", "cifar-cpu", {"epochs": 20}),
+    "cpu": Setting("cifar10", "resnet-8-strided", "cifar-cpu", {"epochs": 10}),
     "paper": Setting("cifar10", "preact-18", "cifar-steps", {"steps": 4000}),
 }
 RATES = {"smoke": (0.01,), "cpu": (0.005, 0.02, 0.1), "paper": (0.001, 0.01, 0.1)}

@@ -19,7 +19,8 @@ from multiway.report.studies.words import (
     scale_of,
 )
 from multiway.report.style import COLOURS, GREY, MARKERS, figure_style
-from multiway.studies.result import StudyCell, StudyResult
+from multiway.studies.cells import StudyCell
+from multiway.studies.result import StudyResult
 
 __all__ = ["draw_study_dots"]
 

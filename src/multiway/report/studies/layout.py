@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from multiway.report.studies.tables import series
 from multiway.report.studies.words import METRIC_NAMES, UNGUIDED, goal, seeds, unit
-from multiway.studies.result import StudyCell, StudyResult
+from multiway.studies.cells import StudyCell
+from multiway.studies.result import StudyResult
 
 __all__ = ["attacked_series", "axis_label", "figure_title", "find", "names_of", "start"]
 

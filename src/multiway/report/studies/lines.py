@@ -31,7 +31,8 @@ from multiway.report.studies.words import (
     scale_of,
 )
 from multiway.report.style import COLOURS, MARKERS, figure_style
-from multiway.studies.result import StudyCell, StudyResult
+from multiway.studies.cells import StudyCell
+from multiway.studies.result import StudyResult
 
 __all__ = ["draw_study_lines", "left_out", "number_of"]
 

@@ -17,7 +17,8 @@ from multiway.report.studies.words import (
     reported,
     seeds,
 )
-from multiway.studies.result import StudyCell, StudyResult
+from multiway.studies.cells import StudyCell
+from multiway.studies.result import StudyResult
 
 __all__ = ["StudyTable", "made_rows", "series", "study_tables"]
 

@@ -7,7 +7,8 @@ from matplotlib.figure import Figure
 from multiway.report.studies.dots import draw_study_dots
 from multiway.report.studies.layout import figure_title, names_of
 from multiway.report.watermark import draw_watermark
-from multiway.studies.result import StudyCell, StudyResult
+from multiway.studies.cells import StudyCell
+from multiway.studies.result import StudyResult
 from multiway.watermark import Measured
 
 __all__ = ["draw_study_watermark", "origin"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from multiway.studies.cells import StudyCell
 from multiway.studies.registry import STUDIES
 from multiway.studies.result import (
     FAILS,
@@ -12,7 +13,6 @@ from multiway.studies.result import (
     SCALES,
     UNMEASURED,
     VERDICTS,
-    StudyCell,
     StudyResult,
 )
 
