@@ -19,8 +19,9 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import generator
 from multiway.statistics import proportion
-from multiway.training import Recipe, load_recipe, load_run, open_run, prepare, train
+from multiway.training import Recipe, Team, load_recipe, load_run, open_run, prepare, train
 from multiway.training.adversary import Adversary, InnerAttack
+from multiway.training.run import Collapse
 from multiway.training.watch import Watch
 
 EPS = 0.2
@@ -74,8 +75,10 @@ def by_hand(
     """The adversary as its paper describes it."""
     size = {"pgd": EPS / 4, "fgsm": 1.25 * EPS, "n-fgsm": EPS}[adversary.kind]
     radius = 2 * EPS if adversary.kind == "n-fgsm" else EPS
-    x = (images + radius * start).clamp(0, 1)
-    for _ in range(adversary.steps):
+    x = images + radius * start
+    if adversary.kind != "fgsm":  # Wong's step is taken from where the noise has led
+        x = x.clamp(0, 1)
+    for _ in range(adversary.step_count):
         x = x.detach().requires_grad_()
         (gradient,) = torch.autograd.grad(objective(model, adversary.objective, x, labels), x)
         x = x.detach() + size * gradient.sign()
@@ -147,21 +150,35 @@ def test_the_loop_minimises_eq_4_or_trades(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
     spec = Adversary.model_validate(adversary)
     inner = InnerAttack(model, spec)
+
+    def distance(codes: Tensor, others: Tensor) -> Tensor:
+        if encoding == "ro":
+            return (codes - others).square().mean()
+        return F.kl_div(codes.log_softmax(1), others.softmax(1), reduction="batchmean")
+
+    def away_from_home(images: Tensor, start: Tensor) -> Tensor:
+        """The ascent of TRADES: two steps of eps/4 away from the codes of the clean images."""
+        home = model.codes(images).detach()
+        x = (images + EPS * start).clamp(0, 1)
+        for _ in range(2):
+            x.requires_grad_()
+            (gradient,) = torch.autograd.grad(distance(model.codes(x), home), x)
+            x = x.detach() + EPS / 4 * gradient.sign()
+            x = torch.max(torch.min(x, images + EPS), images - EPS).clamp(0, 1)
+        return x
+
     order = torch.randperm(300, generator=generator(3, "order", 0))
     for step, chosen in enumerate(torch.split(order, 32)):
         images, labels = to_float(tiny.images[chosen]), tiny.labels[chosen]
         start = noise(images, 3, "start", step)
         share = min(1.0, step / 10 / 0.5) if spec.warmup else 1.0
-        attacked = inner(images, labels, start, share)
+        if spec.outer == "trades":
+            attacked = away_from_home(images, start)
+        else:
+            attacked = inner(images, labels, start, share)
         on_attacked, on_clean = model.codes(attacked), model.codes(images)
         if spec.outer == "trades":
-            if encoding == "ro":
-                away = (on_attacked - on_clean).square().mean()
-            else:
-                away = F.kl_div(
-                    on_attacked.log_softmax(1), on_clean.softmax(1), reduction="batchmean"
-                )
-            loss = model.loss(on_clean, labels) + 3.0 * away
+            loss = model.loss(on_clean, labels) + 3.0 * distance(on_attacked, on_clean)
         else:
             loss = model.loss(on_attacked, labels)
             loss = (loss + spec.clean_weight * model.loss(on_clean, labels)) / (
@@ -250,6 +267,7 @@ def test_single_steps_collapse_and_the_last_good_weights_are_kept(tmp_path: Path
     last = lines[-1]["watch"]
     assert last["adversary"]["value"] > 2 * last["pgd"]["value"]
     assert run.finished
+    assert run.ended_by_collapse() == Collapse(epoch=len(lines), kept=len(lines) - 1)
     # The weights are those of the epoch before, which a run that stops there ends in as well.
     weights = load_run(run.directory)[0]
 
@@ -274,14 +292,97 @@ def test_single_steps_collapse_and_the_last_good_weights_are_kept(tmp_path: Path
 
 
 def test_the_best_weights_are_the_most_robust(tiny: ImageSet, tmp_path: Path) -> None:
-    plan = recipe(epochs=3, lr=0.05, adversary={"eps": 0.1, "steps": 2})
+    plan = recipe(epochs=8, lr=0.2, adversary={"eps": EPS, "steps": 1})
     job = prepare(tiny, "wong", "ro", plan, code_length=12, validation=0.2)
     run = open_run(tmp_path / "run", job.config, resume=False)
     train(job, run)
     lines = [json.loads(text) for text in (run.directory / "metrics.jsonl").open()]
     assert all(line["validation_robust"]["n"] == 60 for line in lines)
     assert all(line["validation_robust"]["value"] <= line["validation"]["value"] for line in lines)
-    assert run.best.exists()
+    # The first of the epochs that were most robust; a run that ends there has the same weights.
+    robust = [line["validation_robust"]["value"] for line in lines]
+    clean = [line["validation"]["value"] for line in lines]
+    best = robust.index(max(robust))
+    assert robust[best] > max(robust[-1], robust[clean.index(max(clean))]), "no other rule agrees"
+    kept = load_run(run.directory, best=True)[0].state_dict()
+    assert any(not torch.equal(kept[name], value) for name, value in job.model.state_dict().items())
+
+    class Stop(Exception):
+        pass
+
+    class Until:
+        def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+            """Nothing."""
+
+        def epoch(self, metrics: dict[str, Any]) -> None:
+            if metrics["epoch"] == best + 1:
+                raise Stop
+
+    again = prepare(tiny, "wong", "ro", plan, code_length=12, validation=0.2)
+    with pytest.raises(Stop):
+        train(again, open_run(tmp_path / "b", again.config, resume=False), observer=Until())
+    assert all(torch.equal(kept[name], value) for name, value in again.model.state_dict().items())
+
+
+def test_a_collapse_without_a_good_epoch_is_told(tmp_path: Path, tiny: ImageSet) -> None:
+    plan = recipe(adversary={"eps": EPS, "stop_on_collapse": True})
+    job = prepare(tiny, "wong", "ro", plan, code_length=12)
+    run = open_run(tmp_path / "run", job.config, resume=False)
+    assert run.ended_by_collapse() is None
+    run.append_metrics({"step": 10, "epoch": 1, "watch": {"collapsed": True}})
+    ended = run.ended_by_collapse()
+    assert ended == Collapse(epoch=1, kept=None)
+    assert "no good epoch before" in str(ended)
+
+
+def test_half_precision_is_for_the_layers_of_training_and_attack_alone(
+    tiny: ImageSet, tmp_path: Path
+) -> None:
+    plan = recipe(epochs=2, adversary={"eps": EPS, "steps": 3, "clean_weight": 1.0})
+    seen: set[tuple[bool, torch.dtype, torch.dtype]] = set()
+
+    class Looking(torch.nn.Conv2d):
+        def forward(self, input: Tensor) -> Tensor:
+            output = super().forward(input)
+            seen.add((self.training, input.dtype, output.dtype))
+            return output
+
+    ends = {}
+    for precision in ("32-true", "bf16-mixed"):
+        seen.clear()
+        job = prepare(tiny, "wong", "ro", plan, code_length=12)
+        first = next(one for one in job.model.modules() if isinstance(one, torch.nn.Conv2d))
+        first.__class__ = Looking
+        team = Team(precision=precision)
+        train(job, open_run(tmp_path / precision, job.config, resume=False), team=team)
+        inside = torch.float32 if precision == "32-true" else torch.bfloat16
+        # Images reach the first layer whole, in the outer pass and in the attack; eval mode also
+        # is that of the watch, which measures in float32.
+        assert {(True, torch.float32, inside), (False, torch.float32, inside)} <= seen
+        assert all(dtype == torch.float32 for _, dtype, _ in seen)
+        assert all(weight.dtype == torch.float32 for weight in job.model.parameters())
+        ends[precision] = torch.cat([one.detach().flatten() for one in job.model.parameters()])
+    gap = float((ends["32-true"] - ends["bf16-mixed"]).norm() / ends["32-true"].norm())
+    assert 0 < gap < 0.05
+
+
+def test_defaults_fit_the_kind_and_the_eps() -> None:
+    assert Adversary(eps=0.3).step_count == 10
+    assert Adversary(eps=0.3, kind="fgsm").step_count == 1
+    # A recipe's step goes with its eps: the same attack in a smaller ball.
+    smaller = load_recipe("robust-mnist").with_adversary(None, eps=0.1)
+    assert smaller.adversary is not None
+    assert smaller.adversary.step == pytest.approx(0.025)
+    explicit = load_recipe("robust-mnist").with_adversary(None, eps=0.1, step_size=0.01)
+    assert explicit.adversary is not None
+    assert explicit.adversary.step == 0.01
+    # TRADES has a clean loss and an ascent of its own, whatever the recipe had.
+    trades = load_recipe("robust-mnist").with_adversary(None, outer="trades", trades_weight=3.0)
+    assert trades.adversary is not None
+    assert (trades.adversary.clean_weight, trades.adversary.objective) == (0, "own")
+    back = trades.with_adversary(None, outer="eq4")
+    assert back.adversary is not None
+    assert back.adversary.outer == "eq4"
 
 
 @pytest.mark.parametrize(
@@ -289,6 +390,8 @@ def test_the_best_weights_are_the_most_robust(tiny: ImageSet, tmp_path: Path) ->
     [
         ({"eps": 0.3, "steps": 0}, "steps: .*greater than or equal to 1, not 0"),
         ({"eps": 8}, "eps 8 is beyond the range .* surely 8/255 was meant"),
+        ({"eps": 300}, "eps 300 is beyond the range .0, 1. of pixels$"),
+        ({"eps": 0.3, "trades_weight": 3.0}, "add outer: trades"),
         ({"eps": -0.1}, "eps: .*greater than 0"),
         ({"eps": 0.3, "clean_weight": -1}, "clean_weight: .*greater than or equal to 0"),
         ({"eps": 0.3, "kind": "fgsm", "steps": 3}, "'fgsm' takes one step, not 3; take 'pgd'"),

@@ -72,7 +72,9 @@ def train(
     eps: Annotated[
         float | None, Number("--eps", help="The adversary's radius: 0.3, 8/255.")
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="The adversary's, a batch.")] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", help="The adversary's, a batch. [default: pgd 10]")
+    ] = None,
     step_size: Annotated[
         float | None, Number("--step-size", help="The adversary's: 0.01, 2/255. [default: eps/4]")
     ] = None,
@@ -115,7 +117,7 @@ def train(
     ] = False,
     workers: Workers = 1,
     precision: Annotated[
-        str, typer.Option("--precision", help="32-true, bf16-mixed or 16-mixed (GPUs).")
+        str, typer.Option("--precision", help="32-true, or bf16-mixed for GPUs.")
     ] = "32-true",
     seed: Seed = 0,
     data_dir: DataDir = None,
@@ -128,8 +130,6 @@ def train(
     from multiway.data import load
     from multiway.training.tensorboard import TensorBoard
 
-    if (status := run_workers(workers)) is not None:
-        raise typer.Exit(status)
     choose("precision", precision, training.PRECISIONS)
     place = choose_device(device)
     images = load(data, "train", data_dir, image_size)
@@ -160,6 +160,12 @@ def train(
         code_seed=code_seed,
         validation=validation,
     )
+    if precision != "32-true":
+        job.config["precision"] = precision
+    # What is wrong with the options was told once, before there are several to tell it.
+    training.check_shares(workers, plan.batch_size)
+    if (status := run_workers(workers)) is not None:
+        raise typer.Exit(status)
     team = training.Team(training.launched_size(), place, precision)
     # The first makes the folder; the others find it.
     run = training.open_run(out, job.config, resume) if team.first else training.Run(out)
@@ -179,13 +185,19 @@ def train(
         return
     model, _ = training.load_run(out, backbone if ":" in backbone else None)
     clean = training.accuracy(model.to(place), test, place)
+    ended = run.ended_by_collapse()
     result = {"run": str(out), "clean": clean.as_dict(), "seed": seed, "weights": "last"}
+    if ended is not None:
+        result["collapse"] = ended.as_dict()
     run.write_result("clean", result)
     if json:
         print_json(result)
-    else:
-        say(f"clean accuracy on {data} test images, weights of the last step, seed {seed}: {clean}")
-        say(f"written to {out}")
+        return
+    kept = "of the last step" if ended is None or ended.kept is None else f"of epoch {ended.kept}"
+    say(f"clean accuracy on {data} test images, weights {kept}, seed {seed}: {clean}")
+    if ended is not None:
+        say(str(ended))
+    say(f"written to {out}")
 
 
 def _is_new(adversary: str | None, plan: Recipe) -> bool:

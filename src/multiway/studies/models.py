@@ -98,7 +98,7 @@ class Trained(Model):
         images = self.recipe.total_steps(len(self._images)) * self.recipe.batch_size
         adversary = self.recipe.adversary
         passes = 3.0 if adversary is None else 3.0 * (1 + (adversary.clean_weight > 0))
-        passes += 0 if adversary is None else 3.0 * adversary.steps
+        passes += 0 if adversary is None else 3.0 * adversary.step_count
         return images * passes * pass_seconds(self.backbone)
 
     def make(self, place: Workplace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from multiway.training.prepare import (
 )
 from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names
 from multiway.training.run import Run, open_run
-from multiway.training.team import PRECISIONS, Team, launched_size
+from multiway.training.team import PRECISIONS, Team, check_shares, launched_size
 
 __all__ = [
     "PRECISIONS",
@@ -23,6 +23,7 @@ __all__ = [
     "Silent",
     "Team",
     "accuracy",
+    "check_shares",
     "default_recipe",
     "launched_size",
     "load_recipe",

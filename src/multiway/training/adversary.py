@@ -17,6 +17,10 @@ from multiway.outputs import output_tensor
 __all__ = ["Adversary", "InnerAttack", "check_objective"]
 
 
+# Zhang et al. 2019, on CIFAR-10.
+TRADES_WEIGHT = 6.0
+
+
 class Adversary(BaseModel):
     """Who attacks the batches of a training, in L-inf inside [0, 1].
 
@@ -25,14 +29,17 @@ class Adversary(BaseModel):
     - `n-fgsm`: one step of eps from noise of 2 eps, not brought back into the ball.
 
     Eq. 4 of the paper: Loss(adversarial) + clean_weight * Loss(clean). Both are divided by
-    1 + clean_weight, which moves no minimum and lets a learning rate serve any weight.
+    1 + clean_weight, which lets a learning rate serve any weight; it moves no minimum but where
+    there is weight decay, which then weighs 1 + clean_weight times as much.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["pgd", "fgsm", "n-fgsm"] = "pgd"
     eps: float = Field(gt=0, allow_inf_nan=False)
-    steps: int = Field(default=1, ge=1)
+    steps: int | None = Field(
+        default=None, ge=1, description="when not given 10 (pgd), 1 (fgsm, n-fgsm)"
+    )
     step_size: float | None = Field(
         default=None,
         gt=0,
@@ -49,7 +56,10 @@ class Adversary(BaseModel):
     )
     outer: Literal["eq4", "trades"] = "eq4"
     trades_weight: float = Field(
-        default=6.0, gt=0, allow_inf_nan=False, description="of the distance, for 'trades'"
+        default=TRADES_WEIGHT,
+        gt=0,
+        allow_inf_nan=False,
+        description="of the distance, for 'trades'",
     )
 
     stop_on_collapse: bool = Field(
@@ -61,22 +71,37 @@ class Adversary(BaseModel):
     def _consistent(self) -> Adversary:
         for name, value in (("eps", self.eps), ("step_size", self.step_size or 0)):
             if value > 1:
-                raise ValueError(
-                    f"{name} {value:g} is beyond the range [0, 1] of pixels; surely {value:g}/255 "
-                    f"was meant: write {value / 255:.4f}, on the command line {value:g}/255"
-                )
-        if self.kind != "pgd" and self.steps != 1:
+                told = f"{name} {value:g} is beyond the range [0, 1] of pixels"
+                if value <= 255:
+                    told += (
+                        f"; surely {value:g}/255 was meant: write {value / 255:.4f}, on the "
+                        f"command line {value:g}/255"
+                    )
+                raise ValueError(told)
+        if self.kind != "pgd" and self.steps not in (None, 1):
             raise ValueError(f"'{self.kind}' takes one step, not {self.steps}; take 'pgd'")
         if self.kind == "n-fgsm" and self.start != "uniform":
             raise ValueError("'n-fgsm' starts from noise: leave 'start' out")
         if self.outer == "trades" and self.clean_weight:
-            raise ValueError("'trades' has its clean loss built in: leave 'clean_weight' out")
+            raise ValueError(
+                "'trades' has its clean loss built in: leave 'clean_weight' (--lambda) out"
+            )
         if self.outer == "trades" and (self.start == "image" or self.objective != "own"):
             raise ValueError(
                 "'trades' ascends the distance to the clean codes, which has no gradient at the "
                 "image itself: leave 'start' and 'objective' out"
             )
+        if self.outer != "trades" and self.trades_weight != TRADES_WEIGHT:
+            raise ValueError(
+                "'trades_weight' weighs the distance of 'trades', which is not asked for: add "
+                "outer: trades (--outer trades), or leave it out"
+            )
         return self
+
+    @property
+    def step_count(self) -> int:
+        """Steps of the attack on a batch."""
+        return self.steps or (10 if self.kind == "pgd" else 1)
 
     @property
     def step(self) -> float:
@@ -168,9 +193,13 @@ class InnerAttack:
         low, high = (images - eps).clamp_min_(0), (images + eps).clamp_max_(1)
         points = images
         if start is not None:
-            points = (images + adversary.noise * eps * start).clamp_(0, 1)
+            points = images + adversary.noise * eps * start
+            if adversary.kind != "fgsm":
+                # Wong's single step looks from where the noise has led, inside [0, 1] or not; on
+                # black and white images clipping would take half of the noise away.
+                points.clamp_(0, 1)
         anchor = self._anchor(images)
-        for _ in range(adversary.steps):
+        for _ in range(adversary.step_count):
             gradient = self._gradient(points, labels, anchor)
             points = torch.add(points, gradient.sign_(), alpha=step)
             if adversary.kind == "n-fgsm":

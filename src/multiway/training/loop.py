@@ -16,12 +16,13 @@ from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.accuracy import accuracy
 from multiway.training.adversary import InnerAttack
+from multiway.training.norms import weigh_norms
 from multiway.training.outer import OuterLoss
 from multiway.training.prepare import Job
 from multiway.training.recipe import Recipe
 from multiway.training.run import Run, fingerprint
 from multiway.training.state import Progress, load_state, save_state
-from multiway.training.team import Team, WorkerLost
+from multiway.training.team import Team, WorkerLost, check_shares
 from multiway.training.watch import Watch, robust_accuracy, watched_images
 from multiway.weights import load_tensors, read_tensors, save_weights
 
@@ -88,11 +89,7 @@ class _Training:
     def __init__(
         self, job: Job, run: Run, device: torch.device | str, observer: Observer, team: Team
     ) -> None:
-        if team.size > job.recipe.batch_size:
-            raise MultiwayError(
-                f"{team.size} workers cannot share a batch of {job.recipe.batch_size}; give fewer "
-                "--workers or a larger --batch-size"
-            )
+        check_shares(team.size, job.recipe.batch_size)
         self.team, device = team, team.device if team.size > 1 else device
         self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
         self.validation, self.run = job.validation, run
@@ -105,6 +102,7 @@ class _Training:
         divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
         self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / divisor
         self.progress = Progress(fingerprint=fingerprint(job.config))
+        self.means_before = [buffer.clone() for buffer in self.model.buffers()]
         self.adversary = self.recipe.adversary
         self.inner: InnerAttack | None = None
         if self.adversary is not None:
@@ -118,7 +116,9 @@ class _Training:
         try:
             self._go(save_every)
         except WorkerLost as error:
-            # The step in hand was not taken, so what is here is whole.
+            # The step in hand was not taken, so what is here is whole but for running means.
+            for buffer, value in zip(self.model.buffers(), self.means_before, strict=True):
+                buffer.copy_(value)
             self._save()
             raise MultiwayError(
                 f"{error} at step {self.progress.step + 1} of {self.total}; the state is kept in "
@@ -130,7 +130,12 @@ class _Training:
             self.progress = load_state(
                 self.run.state, self.model, self.optimizer, self.progress.fingerprint
             )
-        self.team.wait()  # all have read the state before it is written anew
+        # All have read the same state before it is written anew.
+        self.team.agree(
+            self.progress.step,
+            f"the workers found different states of the training in {self.run.directory}; on "
+            "several hosts it must be the same folder, on a disk that all of them see",
+        )
         if self.team.first:
             self.run.forget_metrics_after(self.progress.step)
         self._save()
@@ -149,6 +154,7 @@ class _Training:
             progress.seconds, clock = progress.seconds + now - clock, now
             if progress.step % self.per_epoch == 0 or progress.step == self.total:
                 self._end_epoch()
+                clock = time.monotonic()  # what is measured meanwhile is no training
             if progress.step % self.per_epoch == 0 or now - saved > save_every:
                 self._save()
                 saved = now
@@ -180,12 +186,15 @@ class _Training:
         start = self._noise(len(chosen))
         mine = team.shard(torch.arange(len(chosen), device=images.device))
         share = len(mine) / len(chosen)
+        if team.size > 1:
+            self.means_before = [buffer.clone() for buffer in self.model.buffers()]
+            weigh_norms(self.model, float(share > 0))
         if not len(mine):
             mine = mine.new_zeros(1)  # an epoch's last batch may be too small for all: of no weight
         images, labels = images[mine], self.labels[chosen[mine]]
         start = None if start is None else start[mine.cpu()].to(images.device)
         allowed = self.adversary.share_at(progress.step, self.total) if self.adversary else 1.0
-        with team.together():  # which brings the buffers of all workers into line first
+        with team.together(), team.passes():
             loss, codes = self.outer(to_float(images), labels, start, allowed)
         right = int((self.model.encoding.decode(codes.detach()) == labels).sum())
         part = share * len(chosen)
@@ -267,7 +276,9 @@ class _Training:
         share = inner.adversary.share_at(self.progress.step - 1, self.total)
         if share == 0:
             return
-        watch = Watch.look(self.model, inner, *self.watched, self.seed, share)
+        watch = Watch.look(
+            self.model, inner, *self.watched, self.seed, share, batch_size=self.recipe.batch_size
+        )
         metrics["watch"] = watch.as_dict()
         if not inner.adversary.stop_on_collapse:
             return
@@ -289,7 +300,7 @@ class _Codes(nn.Module):
         self.model = model
 
     def forward(self, images: Tensor) -> Tensor:
-        return self.model.codes(images)
+        return self.model.codes(images).float()  # under autocast they are bfloat16
 
 
 def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimizer:

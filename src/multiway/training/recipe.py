@@ -80,7 +80,7 @@ class Recipe(BaseModel):
     scale: Literal["paper", "unit"] = Field(
         default="paper",
         description="'unit' multiplies outputs by beta/sqrt(L) and divides a squared error by "
-        "its square, so that outputs and gradients have the size they have with one-hot labels",
+        "its square, so that outputs and losses have the size they have with one-hot labels",
     )
     adversary: Adversary | None = Field(
         default=None, description="who attacks the batches; nobody when left out"
@@ -147,7 +147,15 @@ class Recipe(BaseModel):
         before = {} if self.adversary is None else self.adversary.model_dump(exclude_unset=True)
         if kind is not None and before.get("kind", kind) != kind:
             # The steps of one kind are not those of another.
-            before = {key: before[key] for key in before if key not in ("steps", "step_size")}
+            before = _without_keys(before, "steps", "step_size")
+        if changes.get("outer") == "trades" and before.get("outer") != "trades":
+            # TRADES brings its own clean loss and its own ascent.
+            before = _without_keys(before, "clean_weight", "objective", "start")
+        if changes.get("outer") == "eq4":
+            before = _without_keys(before, "trades_weight")
+        if "eps" in changes and before.get("step_size") is not None:
+            # The same attack in a ball of another size.
+            before = {**before, "step_size": before["step_size"] * changes["eps"] / before["eps"]}
         fields = {**before, **changes} if kind is None else {**before, **changes, "kind": kind}
         if fields == before:
             return self
@@ -163,6 +171,10 @@ class Recipe(BaseModel):
     def _without(self) -> Recipe:
         changed = "no adversary" if self.changed == "nothing" else f"{self.changed}; no adversary"
         return self.model_copy(update={"adversary": None, "changed": changed})
+
+
+def _without_keys(values: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key not in keys}
 
 
 def recipe_names() -> list[str]:

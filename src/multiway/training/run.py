@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,38 @@ GOOD = "good.safetensors"
 
 # What a run's result depends on; the rest of config.json is for the reader.
 DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
-# The same, in those runs that have it: the mark put in, and what a thief started from.
-ALSO_DETERMINING = ("watermark", "theft")
+# The same, in those runs that have it: the mark put in, what a thief started from, bfloat16.
+ALSO_DETERMINING = ("watermark", "theft", "precision")
+# Words about a recipe, which may be put better in another version.
+PROSE = ("source", "changed")
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """How a training ended that was watched for catastrophic overfitting, and collapsed.
+
+    Attributes:
+        epoch: in which it was seen.
+        kept: the epoch whose weights were kept; None where none was good.
+    """
+
+    epoch: int
+    kept: int | None
+
+    def __str__(self) -> str:
+        if self.kept is None:
+            return (
+                f"warning: it collapsed in epoch {self.epoch} and ended there, with no good epoch "
+                "before: these weights have overfitted to their adversary; take more --steps"
+            )
+        return (
+            f"warning: it collapsed in epoch {self.epoch} and ended there; the weights are those "
+            f"of epoch {self.kept}"
+        )
+
+    def as_dict(self) -> dict[str, int | None]:
+        """For JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -101,6 +131,17 @@ class Run:
                 break  # a kill cut this line short; what follows it is not there
         return lines
 
+    def ended_by_collapse(self) -> Collapse | None:
+        """How the training ended, if --stop-on-collapse ended it before its time."""
+        adversary = self.config()["recipe"].get("adversary") or {}
+        watched = [line for line in self.metrics() if "watch" in line]
+        if not (
+            adversary.get("stop_on_collapse") and watched and watched[-1]["watch"]["collapsed"]
+        ):
+            return None
+        good = [line["epoch"] for line in watched if not line["watch"]["collapsed"]]
+        return Collapse(watched[-1]["epoch"], good[-1] if good else None)
+
     def forget_metrics_after(self, step: int) -> None:
         """Drop the lines of steps that a resumed training will take again."""
         kept = [line for line in self.metrics() if line["step"] <= step]
@@ -147,6 +188,9 @@ def fingerprint(config: dict[str, Any]) -> str:
     """A hash of what the result of a run depends on."""
     relevant = {key: config[key] for key in DETERMINING}
     relevant |= {key: config[key] for key in ALSO_DETERMINING if key in config}
+    relevant["recipe"] = {
+        key: relevant["recipe"][key] for key in relevant["recipe"] if key not in PROSE
+    }
     return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
 
 
@@ -173,7 +217,9 @@ def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [
         f"{key} was {old.get(key)!r}, now {new.get(key)!r}"
         for key in sorted({*old, *new})
-        if key.split(".")[0] in (*DETERMINING, *ALSO_DETERMINING) and old.get(key) != new.get(key)
+        if key.split(".")[0] in (*DETERMINING, *ALSO_DETERMINING)
+        and key not in [f"recipe.{word}" for word in PROSE]
+        and old.get(key) != new.get(key)
     ]
 
 

@@ -6,19 +6,25 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from multiway.errors import MultiwayError
+from multiway.training.norms import share_norms
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["PRECISIONS", "Team", "WorkerLost", "launched_size"]
+__all__ = ["PRECISIONS", "Team", "WorkerLost", "check_shares", "launched_size"]
 
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+PRECISIONS = ("32-true", "bf16-mixed")
+
+# Processes wait for each other while one of them measures, or attacks the harder half of the
+# images; who dies is noticed at once by the closed connection, not by this.
+PATIENCE = timedelta(days=7)
 
 
 class WorkerLost(MultiwayError):
@@ -38,6 +44,15 @@ def launched_size() -> int:
     return 1
 
 
+def check_shares(size: int, batch_size: int) -> None:
+    """Refuse more processes than a batch has images."""
+    if size > batch_size:
+        raise MultiwayError(
+            f"{size} workers cannot share a batch of {batch_size}; give fewer --workers or a "
+            "larger --batch-size"
+        )
+
+
 class Team:
     """The processes of one job; each has its share of every batch, and all have the same weights.
 
@@ -54,9 +69,10 @@ class Team:
         self, size: int = 1, device: torch.device | str = "cpu", precision: str = "32-true"
     ) -> None:
         self.size, self.rank, self.device = size, 0, torch.device(device)
+        self.precision = precision
         self._fabric: Fabric | None = None
-        if size > 1 or precision != "32-true":
-            self._fabric = _fabric(size, self.device, precision)
+        if size > 1:
+            self._fabric = _fabric(size, self.device)
             self._fabric.launch()
             self.rank, self.device = self._fabric.global_rank, self._fabric.device
 
@@ -70,11 +86,24 @@ class Team:
         return items if self.size == 1 else items[self.rank :: self.size]
 
     def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
-        """`module` as it is to be called in training, with gradients averaged over the team."""
+        """`module` as it is to be called in training, with gradients averaged over the team.
+
+        Batch normalisations in it become those of the whole batch.
+        """
         if self._fabric is None:
             return module
+        share_norms(module)
         wrapped, _ = self._fabric.setup(module, optimizer)
         return wrapped
+
+    def passes(self) -> contextlib.AbstractContextManager[Any]:
+        """Around forward passes, an attack's included: with `bf16-mixed` layers compute in it.
+
+        Images, weights, losses and steps stay in float32.
+        """
+        if self.precision == "32-true":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def backward(self, loss: Tensor) -> None:
         """Gradients of `loss`, averaged over the team."""
@@ -102,6 +131,15 @@ class Team:
             torch.distributed.all_gather_object(values, value)
         return values
 
+    def agree(self, value: Any, complaint: str) -> None:
+        """Go on only if all processes have the same `value`.
+
+        Raises:
+            MultiwayError: the complaint, in all of them.
+        """
+        if any(other != value for other in self.gather(value)):
+            raise MultiwayError(complaint)
+
     def wait(self) -> None:
         """Until all have come here."""
         self.sum(0.0)
@@ -126,14 +164,13 @@ class Team:
             raise WorkerLost(f"one of the {self.size} workers is gone ({reason})") from error
 
 
-def _fabric(size: int, device: torch.device, precision: str) -> Fabric:
+def _fabric(size: int, device: torch.device) -> Fabric:
     try:
         from lightning_fabric import Fabric
         from lightning_fabric.strategies.ddp import DDPStrategy
     except ImportError:
         raise MultiwayError(
-            "more than one worker, or a precision other than 32-true, needs lightning-fabric: "
-            "pip install 'multiway[distributed]'"
+            "more than one worker needs lightning-fabric: pip install 'multiway[distributed]'"
         ) from None
     # What it says of its processes is no news to the user.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
@@ -142,6 +179,5 @@ def _fabric(size: int, device: torch.device, precision: str) -> Fabric:
         accelerator="cuda" if device.type == "cuda" else "cpu",
         devices=local,
         num_nodes=max(1, size // local),
-        strategy=DDPStrategy() if size > 1 else "auto",
-        precision=precision,  # type: ignore[arg-type]
+        strategy=DDPStrategy(timeout=PATIENCE),
     )

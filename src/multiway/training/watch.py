@@ -59,6 +59,8 @@ class Watch:
         labels: Tensor,
         seed: int,
         share: float = 1.0,
+        *,
+        batch_size: int = IMAGES,
     ) -> Watch:
         """Measure `model` on float `images` in [0, 1], at `share` of the adversary's eps.
 
@@ -69,8 +71,13 @@ class Watch:
         if inner.adversary.noise:
             draw = generator(seed, "watch")
             start = (2 * torch.rand(images.shape, generator=draw) - 1).to(images.device)
-        predictions, _ = predict(model, inner(images, labels, start, share), len(images))
-        own = proportion(int(torch.eq(predictions, labels).sum()), len(labels))
+        standing = 0
+        for part in torch.arange(len(labels), device=labels.device).split(batch_size):  # type: ignore[no-untyped-call]
+            begin = None if start is None else start[part]
+            attacked = inner(images[part], labels[part], begin, share)
+            predictions, _ = predict(model, attacked, batch_size)
+            standing += int(torch.eq(predictions, labels[part]).sum())
+        own = proportion(standing, len(labels))
         eps = share * inner.adversary.eps
         return cls(own, robust_accuracy(model, images, labels, eps, seed), eps)
 
