@@ -228,7 +228,8 @@ class MarkShare(Measure):
 class Detected(Measure):
     """The share of suspects, one for each seed, that an owner can tell to carry the mark.
 
-    Each is judged by `multiway.watermark.judge` against networks that never saw the mark.
+    Each is judged by `multiway.watermark.judge` against networks that never saw the mark. Some of
+    them should be as weak as a thief's: what says anything to strange images says the target too.
     """
 
     suspects: tuple[Recognised, ...]
