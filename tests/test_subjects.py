@@ -10,8 +10,11 @@ import torch
 
 from conftest import Command
 from multiway import EncodedClassifier, Encoding, encode_model
+from multiway.data import load
 from multiway.errors import MultiwayError
 from multiway.subjects import load_subjects
+from multiway.training import load_recipe, open_run, prepare
+from multiway.weights import save_weights
 
 NETWORKS = """
 from torch import nn
@@ -122,3 +125,20 @@ def test_a_saved_model_takes_the_network_it_was_made_of(tmp_path: Path) -> None:
     images = torch.rand(5, 1, 8, 8)
     assert torch.equal(again(images), model.eval()(images))
     assert network[1].out_features == 3  # the given one is left as it is
+
+
+def test_a_thief_is_not_measured_on_what_it_was_trained_on_without_a_word(
+    tmp_path: Path, in_process: Command
+) -> None:
+    """Half of the test set fine-tuned it, so the whole of it flatters."""
+    data = load("mnist5k", "test").limit(60)
+    job = prepare(data, "d", "1ofk", load_recipe("digits").override(epochs=1))
+    for name, theft in (("honest", None), ("thief", {"start": "free"})):
+        config = job.config if theft is None else {**job.config, "theft": theft}
+        run = open_run(tmp_path / name, config, resume=False)
+        save_weights(job.model, run.weights)
+        done = in_process("evaluate", tmp_path / name, "--data", "mnist5k", "--limit", 20)
+        assert done.returncode == 0, done.stderr
+        told = "thief was trained on half of the test images" in done.stderr
+        assert told == (theft is not None), done.stderr
+        assert "UserWarning" not in done.stderr

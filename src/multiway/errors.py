@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["MultiwayError", "choose", "nearest"]
+__all__ = ["MultiwayError", "MultiwayWarning", "choose", "nearest"]
 
 
 class MultiwayError(Exception):
@@ -13,6 +13,10 @@ class MultiwayError(Exception):
 
     The command line prints it as one line, `error: ...`, and exits with status 2.
     """
+
+
+class MultiwayWarning(UserWarning):
+    """Something that a user should know of the figures; one line on the command line."""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch import nn
 from multiway.backbones import import_function
 from multiway.classifier import CONFIG
 from multiway.data import ImageSet, load, to_float
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.outputs import output_tensor
 from multiway.training import Run, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
@@ -143,10 +144,27 @@ def load_subjects(
         subjects.append(Subject(path.partition(":")[2], load_network(path, file)))
     images = _images(trained_on, data, split, data_dir, image_size)
     images = images if limit is None else images.limit(limit)
+    if split == "test" and len(images) > 1:  # one is no measurement
+        _warn_of_thieves(subjects, trained_on)
     for subject in subjects:
         subject.model.to(device)
     _check_fit(subjects, images, device)
     return _named_apart(subjects), images
+
+
+def _warn_of_thieves(subjects: list[Subject], configs: list[dict[str, Any]]) -> None:
+    """A thief has fine-tuned on half of the test set, see `multiway.watermark.halves`."""
+    thieves = [
+        one.name for one, config in zip(subjects, configs, strict=False) if "theft" in config
+    ]
+    if thieves:
+        warnings.warn(
+            MultiwayWarning(
+                f"{', '.join(thieves)} was trained on half of the test images, so figures on all "
+                "of them flatter it; multiway watermark detect measures on the other half"
+            ),
+            stacklevel=3,
+        )
 
 
 def _trusted(directory: Path, backbone: Sequence[str] | None) -> str | None:

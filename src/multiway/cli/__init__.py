@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TextIO
 
 from typer import Abort, TyperException
 
@@ -17,6 +18,7 @@ def main() -> None:
     from multiway.cli.app import app
     from multiway.errors import MultiwayError
 
+    _show_warnings_as_lines()
     try:
         # Not standalone: usage errors come here too, and look like all others.
         status = app(standalone_mode=False)
@@ -34,6 +36,30 @@ def main() -> None:
     if status == INTERRUPTED:  # typer makes this of a KeyboardInterrupt, too
         sys.stderr.write(_how_to_go_on(sys.argv[1:]))
     sys.exit(status)
+
+
+def _show_warnings_as_lines() -> None:
+    """What the library warns of, in the form of everything else that is said."""
+    import warnings
+
+    from multiway.errors import MultiwayWarning
+
+    plain = warnings.showwarning
+
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        if issubclass(category, MultiwayWarning):
+            sys.stderr.write(f"warning: {message}\n")
+        else:
+            plain(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 def _how_to_go_on(words: list[str]) -> str:
