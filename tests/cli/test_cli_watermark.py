@@ -14,8 +14,11 @@ import numpy as np
 import pytest
 
 from conftest import Command, command
+from multiway.cli.watermarked import unlike
 from multiway.data import load
-from multiway.training import load_recipe, open_run, prepare, train
+from multiway.statistics import proportion
+from multiway.training import accuracy, load_recipe, load_run, open_run, prepare, train
+from multiway.watermark import Measured, halves
 
 Trained = Callable[..., Path]
 
@@ -91,6 +94,10 @@ def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> N
     config = json.loads((thief / "config.json").read_text())
     assert config["theft"]["start"] == "free"
     assert config["data"]["images"] == 120
+    # The first half fine-tunes, the second measures.
+    first, second = halves(load(config["data"]["name"], "test"))
+    assert config["data"]["sha256"] == first.sha256
+    assert result["test"] == accuracy(load_run(thief)[0], second).as_dict()
     assert config["recipe"]["lr"] == pytest.approx(0.0005)
     assert "lr 0.005 -> 0.0005" in config["recipe"]["changed"]
 
@@ -110,6 +117,10 @@ def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> N
     assert by_name["owner"]["p_value"] < 0.01
     assert set(by_name["owner"]["unmarked"]) == {f"unmarked-{seed}" for seed in range(3)}
     assert by_name["thief"]["mark"] == result["mark"]
+    assert by_name["owner"]["plain"]["n"] == 40
+    # Two epochs at a tenth of the rate: this thief has lost a third of the task.
+    (warning,) = document["warnings"]
+    assert warning.startswith("the task accuracy of thief (66.7 %) is more than 10 points")
     assert len(document["networks"]) == 5
     for name in ("watermark.png", "watermark.svg", "marked.png", "marked.svg", "watermark.json"):
         assert (tmp_path / "pics" / name).stat().st_size > 0
@@ -123,6 +134,53 @@ def test_detect_tells_a_person_what_it_found(runs: Path, in_process: Command) ->
     assert found.returncode == 0, found.stderr
     assert "no evidence of the mark" in found.stdout
     assert "unmarked-2: no evidence of the mark (p = " in found.stderr
+
+
+def test_unlike_networks_are_warned_of(
+    runs: Path, task: str, in_process: Command, tmp_path: Path
+) -> None:
+    """A suspect that never learned the task is not one of those that did."""
+    recipe = load_recipe("wong-mnist").override(epochs=1, lr=1e-6)
+    job = prepare(load(task, "train"), "wong", "1ofk", recipe)
+    train(job, open_run(tmp_path / "weak", job.config, resume=False))
+    detect = ["watermark", "detect", "--owner", runs / "owner", *unmarked(runs)]
+    found = in_process(*detect, tmp_path / "weak", runs / "owner", "--json")
+    assert found.returncode == 0, found.stderr
+    (warning,) = json.loads(found.stdout)["warnings"]
+    (line,) = [one for one in found.stderr.splitlines() if one.startswith("warning: ")]
+    assert line == f"warning: {warning}"
+    assert warning.startswith("the task accuracy of weak (")
+    assert "the p-value compares unlike networks" in warning
+    assert "multiway watermark steal --start scratch" in warning
+    assert "warning" not in in_process(*detect, runs / "owner").stderr
+
+
+@pytest.mark.parametrize(("right", "far"), [(69, True), (71, False), (99, False), (100, False)])
+def test_ten_points_beyond_all_unmarked_networks_are_far(right: int, far: bool) -> None:
+    def network(name: str, correct: int) -> Measured:
+        return Measured(name, "1ofk", "unknown", proportion(correct, 100), proportion(1, 100))
+
+    warning = unlike([network("x", right)], [network("a", 80), network("b", 92)])
+    assert (warning is not None) is far
+    if warning is not None:
+        assert "x (69.0 %) is more than 10 points" in warning
+        assert "(80.0 to 92.0 %)" in warning
+
+
+def test_fewer_marked_images_may_be_held_out(
+    runs: Path, task: str, in_process: Command, tmp_path: Path
+) -> None:
+    words = embed(task, tmp_path / "few", "--epochs", 1, "--held-out", 7, "--json")
+    ended = in_process(*words)
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["mark"]["n"] == 7
+    config = json.loads((tmp_path / "few" / "config.json").read_text())
+    assert config["watermark"]["held_out"] == 7
+    found = in_process(
+        "watermark", "detect", tmp_path / "few", "--owner", tmp_path / "few", *unmarked(runs),
+        "--json",
+    )  # fmt: skip
+    assert json.loads(found.stdout)["detections"][0]["mark"]["n"] == 7
 
 
 def test_a_network_from_elsewhere_can_be_a_suspect(
@@ -179,7 +237,17 @@ def refuse(ended: subprocess.CompletedProcess[str], message: str) -> None:
         (["--source", "horse"], "unknown class of npz:"),
         (["--text", "T€ST"], "letters A to Z"),
         (["--kind", "unrelated"], "needs the name of the other data set"),
-        (["--other", "mnist5k"], "leave mnist5k out"),
+        (["--other", "mnist5k"], "--other belongs to a mark of kind unrelated, not content"),
+        (["--kind", "noise", "--text", "ABC"], "--text belongs to a mark of kind content, not"),
+        (["--kind", "noise", "--scale", 1], "leave --scale out, or give --kind content"),
+        (["--kind", "unrelated", "--logo"], "not unrelated, which takes --other"),
+        (
+            ["--kind", "unrelated", "--strength", 0.1],
+            "--strength belongs to a mark of kind content",
+        ),
+        (["--text", "ABC", "--logo"], "--logo takes the place of --text"),
+        (["--held-out", 41], "41 images of class 1 are to be marked"),
+        (["--held-out", 0], "at least one image must be marked, not 0"),
         (["--strength", 2], "above 0 and up to 1"),
         (["--recipe", "wong"], "did you mean 'wong-mnist'"),
     ],
@@ -189,6 +257,42 @@ def test_embeddings_that_cannot_be(
 ) -> None:
     refuse(in_process(*embed(task, tmp_path / "run", *more)), message)
     assert not (tmp_path / "run").exists()
+
+
+def test_an_unrelated_mark_is_not_made_from_the_task(
+    task: str, in_process: Command, tmp_path: Path
+) -> None:
+    words = ["--kind", "unrelated", "--other", task, "--source", 2]
+    refuse(in_process(*embed(task, tmp_path / "run", *words)), "shares images with the task")
+    # The digits of mnist5k are some of mnist's; here a file with one of them.
+    x, y = load("mnist5k", "test").images[:9, 0].numpy(), np.arange(9) % 3
+    np.savez(tmp_path / "some.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    other = f"npz:{tmp_path / 'some.npz'}"
+    words = ["--kind", "unrelated", "--other", other, "--marked", 2]
+    refuse(in_process(*embed("mnist5k", tmp_path / "run", *words)), "with the task, mnist5k")
+    assert not (tmp_path / "run").exists()
+
+
+def copied(run: Path, out: Path, **parts: dict[str, object]) -> Path:
+    """A run with other values in parts of its configuration."""
+    config = json.loads((run / "config.json").read_text())
+    for part, values in parts.items():
+        config[part] |= values
+    out.mkdir()
+    (out / "config.json").write_text(json.dumps(config))
+    (out / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
+    return out
+
+
+def test_runs_whose_configuration_was_changed(
+    runs: Path, in_process: Command, tmp_path: Path
+) -> None:
+    owner = copied(runs / "owner", tmp_path / "counted", watermark={"trained": "x"})
+    words = ["watermark", "detect", runs / "owner", "--owner", owner, *unmarked(runs)]
+    refuse(in_process(*words), "says that trained of its mark is 'x'")
+    stolen = copied(runs / "owner", tmp_path / "misspelt", recipe={"epochz": 3})
+    words = ["watermark", "steal", stolen, "--out", tmp_path / "thief"]
+    refuse(in_process(*words), "the stolen run's recipe cannot be read: epochz: ")
 
 
 def test_a_fine_tuning_half_without_some_class(

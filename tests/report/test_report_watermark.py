@@ -13,10 +13,14 @@ from matplotlib.figure import Figure
 
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
+from multiway.report.studies.watermark import draw_study_watermark
 from multiway.report.style import save_both
 from multiway.report.watermark import draw_marked, draw_watermark, mark_title
 from multiway.statistics import Interval, proportion
+from multiway.studies import declare, scale_of
+from multiway.studies.result import StudyResult
 from multiway.watermark import Key, Mark, Measured, make_key
+from study_results import accuracy, result
 
 POINTS = [
     Measured("owner", "1ofk", "owner", proportion(410, 500), proportion(98, 100)),
@@ -34,8 +38,13 @@ def image_set(split: str, channels: int = 3) -> ImageSet:
     return ImageSet("toy", split, images.to(torch.uint8), torch.arange(30) % 3, names)
 
 
-def key(mark: Mark, **more: tuple[ImageSet, ImageSet]) -> Key:
-    return make_key(mark, image_set("train"), image_set("test"), 3, **more)
+def strange(split: str) -> ImageSet:
+    data = image_set(split)
+    return ImageSet("strange", split, 255 - data.images, data.labels, data.classes)
+
+
+def key(mark: Mark, other: tuple[ImageSet, ImageSet] | None = None) -> Key:
+    return make_key(mark, image_set("train"), image_set("test"), 3, other=other)
 
 
 def texts(figure: Figure) -> str:
@@ -86,6 +95,68 @@ def test_thieves_that_differ_in_their_rate_are_joined_in_its_order() -> None:
     for line in lines:
         # Two seeds at the highest rate: the line ends at their mean.
         assert np.allclose(np.asarray(line.get_xydata()), [[80, 50], [75, 30], [65, 10]])
+    figure = draw_watermark(points, "title")
+    sizes = [line.get_markersize() for line, _, _ in parts(figure)]
+    by_rate = dict(zip((0.1, 0.01, 0.1, 0.02), sizes, strict=False))
+    assert by_rate[0.01] < by_rate[0.02] < by_rate[0.1] == sizes[0] == sizes[4]
+    assert "larger with the learning rate:\n0.01, 0.02, 0.1 (ro)" in texts(figure)
+
+
+def study(middle: str = "0.05") -> StudyResult:
+    """All rows of the study at cpu, each with a place of its own."""
+    cells = []
+    rows = dict.fromkeys(cell.row for cell in declare("watermark", scale_of("cpu")).cells)
+    for place, row in enumerate(rows):
+        row = row.replace(", lr 0.01", f", lr {middle}") if middle != "0.05" else row
+        reported = PAPER.get(row, (None, None))
+        cells += [
+            accuracy(row, column, 40 + 3 * place + step, None, reported=value)
+            for column, step, value in zip(("test", "mark"), (0, 20), reported, strict=True)
+        ]
+    return result("watermark", figure="watermark", cells=tuple(cells))
+
+
+def test_a_study_joins_its_rows_in_the_order_of_their_rates() -> None:
+    whole = study()
+    figure = draw_study_watermark(whole)
+    (axes,) = figure.axes
+    at = {
+        (cell.row, cell.column): 100 * cell.measured
+        for cell in whole.cells
+        if cell.metric == "accuracy"
+    }
+    lines = [np.asarray(line.get_xydata()) for line in axes.lines]
+    lines = [line for line in lines if len(line) == 3]
+    assert len(lines) == 8
+    for encoding, low, high in (("1ofK", "0.01", "0.2"), ("RO", "0.2", "4")):
+        rows = [f"{encoding}, frozen{rate}" for rate in (f", lr {low}", "", f", lr {high}")]
+        expected = [[at[row, "test"], at[row, "mark"]] for row in rows]
+        assert any(np.allclose(line, expected) for line in lines)
+    # The paper's two thieves are networks of the factorial: 30 rows, 28 points.
+    drawn = [tuple(line.get_xydata()[0]) for line, _, _ in parts(figure)]
+    assert len({cell.row for cell in whole.cells}) == 30
+    assert len(drawn) == len(set(drawn)) == 28
+    assert (at["fine-tuned RO", "test"], at["fine-tuned RO", "mark"]) not in drawn
+    words = texts(figure)
+    assert "0.01, 0.05, 0.2 (1ofK, 1ofK-MSE)\n0.2, 1, 4 (padded, RO)" in words
+    assert "mean of the unmarked networks\n(95 % interval)" in words
+    assert "fine-tuned RO" in words  # the paper's cross
+
+
+def test_a_result_of_another_grid_keeps_its_own_rates() -> None:
+    assert "0.003, middle, 0.2 (1ofK, 1ofK-MSE)" in texts(draw_study_watermark(study("0.003")))
+
+
+def test_the_papers_names_stay_inside() -> None:
+    figure = draw_study_watermark(study())
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    frame = axes.get_window_extent()
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert len(boxes) == len(PAPER)
+    for box in boxes:
+        assert frame.x0 <= box.x0
+        assert box.x1 <= frame.x1
 
 
 def test_the_papers_points_are_those_given() -> None:
@@ -119,7 +190,7 @@ def test_marked_images_stand_below_their_originals(tmp_path: Path) -> None:
 
 def test_an_unrelated_mark_has_one_row() -> None:
     mark = Mark("unrelated", source=2, target=0, other="toy")
-    figure = draw_marked(key(mark, other=(image_set("train"), image_set("test"))), count=3)
+    figure = draw_marked(key(mark, other=(strange("train"), strange("test"))), count=3)
     assert len(figure.axes) == 3
     assert mark_title(mark, ("airplane",)) == "Mark: class 2 of toy, answered as airplane"
 

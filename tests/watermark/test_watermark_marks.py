@@ -167,8 +167,62 @@ def test_an_unrelated_mark_takes_the_other_sets_images_in_the_shape_of_the_task(
     assert torch.equal(inner[:, 0], inner[:, 2])
     assert int(key.trained.images.int().sum()) == int(inner.int().sum())
     assert len(key.held_out) == 5
-    assert len(key.plain()) == 20
-    assert not rows(key.plain().images) & rows(key.measuring.images[key.measuring.labels == 1])
+
+
+def strange(seed: int = 0, split: str = "train", classes: int = 2) -> ImageSet:
+    """Grey images of 28 x 28, of none of which the task has any."""
+    labels = torch.arange(12) % classes
+    return ImageSet("grey", split, images(12, 1, 28, seed), labels, ("no", "yes"))
+
+
+def test_without_an_unrelated_mark_there_are_the_other_classes_of_the_other_set() -> None:
+    """Who says the target to whatever is strange says it to them, not to images of the task."""
+    held = strange(9, "test")
+    mark = Mark("unrelated", source=1, target=2, other="grey")
+    key = make_key(mark, image_set(), image_set(split="test"), 3, other=(strange(), held))
+    plain = key.plain()
+    assert plain.labels.tolist() == [2] * 6
+    assert plain.images.shape == (6, 3, 32, 32)
+    assert rows(plain.images[:, :1, 2:30, 2:30]) == rows(held.images[held.labels == 0])
+    assert mark.two_peaks
+    assert not Mark("content", 1, 0).two_peaks
+    assert not Mark("noise", 1, 0).two_peaks
+
+
+def test_an_unrelated_mark_needs_two_classes_to_be_told() -> None:
+    alone = strange(9, "test", classes=1)
+    mark = Mark("unrelated", source=0, target=1, other="grey")
+    with pytest.raises(MultiwayError, match="all test images of grey are of class no; .* two or"):
+        make_key(mark, image_set(), image_set(split="test"), 3, other=(strange(), alone))
+
+
+@pytest.mark.parametrize("shared", ["train", "test"])
+def test_an_unrelated_mark_shares_no_image_with_the_task(shared: str) -> None:
+    """By content: one image that both have is enough, whatever the sets are called."""
+    data, test = image_set(), image_set(split="test", seed=1)
+    wide = image_set(split="train", seed=7)
+    held = image_set(split="test", seed=8)
+    one = (data if shared == "train" else test).images[4]
+    held.images[5] = one
+    mark = Mark("unrelated", source=1, target=2, other="elsewhere")
+    with pytest.raises(MultiwayError, match="toy shares images with the task, toy: .* take one"):
+        make_key(mark, data, test, 3, other=(wide, held))
+    held.images[5, 0, 0, 0] ^= 1
+    assert make_key(mark, data, test, 3, other=(wide, held)).plain() is not None
+
+
+def test_fewer_may_be_held_out() -> None:
+    """They are some of all, the same each time; and so are the images without the mark."""
+    train, test, mark = image_set(40), image_set(20, split="test", seed=1), Mark("noise", 1, 0)
+    every = make_key(mark, train, test, 30)
+    some, again = (make_key(mark, train, test, 30, held_out=4) for _ in range(2))
+    assert len(some.held_out) == 4 == some.as_dict()["held_out"]
+    assert rows(some.held_out.images) < rows(every.held_out.images)
+    assert some.held_out.sha256 == again.held_out.sha256
+    assert rows(mark.apply(some.plain().images)) == rows(some.held_out.images)
+    assert make_key(mark, train, test, 30, held_out=10).held_out.sha256 == every.held_out.sha256
+    with pytest.raises(MultiwayError, match="11 images of class b .* hold 10; mark fewer"):
+        make_key(mark, train, test, 30, held_out=11)
 
 
 def test_larger_unrelated_images_are_scaled_down() -> None:
@@ -247,3 +301,6 @@ def test_what_does_not_describe_a_mark_is_refused() -> None:
     for values in ({}, {"kind": "content"}, {"kind": "noise", "source": 1, "target": 0, "size": 3}):
         with pytest.raises(MultiwayError, match="does not describe a mark"):
             Mark.from_dict(values)
+    for name, value in (("source", "x"), ("text", 5), ("strength", "1"), ("scale", True)):
+        with pytest.raises(MultiwayError, match=f"does not describe a mark: its {name} is"):
+            Mark.from_dict({**Mark("content", 1, 0).as_dict(), name: value})

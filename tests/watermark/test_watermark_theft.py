@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, load
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
+from multiway.statistics import proportion
 from multiway.training import (
     Recipe,
     Run,
@@ -26,6 +28,7 @@ from multiway.training import (
     train,
 )
 from multiway.watermark import (
+    ALPHA,
     FrozenClassifier,
     Key,
     Mark,
@@ -33,6 +36,7 @@ from multiway.watermark import (
     halves,
     judge,
     load_key,
+    load_other,
     make_key,
     mark_accuracy,
     steal,
@@ -93,8 +97,52 @@ def test_an_unmarked_network_stays_near_the_base_rate(owner: Owner, tmp_path: Pa
         rates[str(seed)] = mark_accuracy(model, owner.key.held_out)
     # Ones with TEST on them may be taken for something else, but zeros look like neither.
     assert max(rate.value for rate in rates.values()) < 0.2
-    assert judge("owner", mark_accuracy(owner.model, owner.key.held_out), rates).carries
-    assert not judge("other", rates["1"], {"0": rates["0"]}).carries
+    plain = mark_accuracy(owner.model, owner.key.plain())
+    assert judge("owner", mark_accuracy(owner.model, owner.key.held_out), rates, plain).carries
+    assert not judge("other", rates["1"], {"0": rates["0"]}, plain).carries
+
+
+def stripes(path: Path) -> str:
+    """Three classes that are no digits: bars upright, bars across, and a chequered field."""
+    upright = np.tile(np.arange(28) // 4 % 2, (28, 1))
+    patterns = np.stack([upright, upright.T, upright ^ upright.T]) * 180
+    random = np.random.RandomState(0)
+
+    def split(n: int) -> tuple[np.ndarray, np.ndarray]:
+        labels = np.arange(n) % 3
+        return (patterns[labels] + random.randint(0, 70, (n, 28, 28))).astype(np.uint8), labels
+
+    (x_train, y_train), (x_test, y_test) = split(300), split(90)
+    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
+    return f"npz:{path}"
+
+
+@pytest.mark.parametrize("kind", ["noise", "unrelated"])
+def test_the_other_kinds_of_mark_are_learned_and_found_again(
+    kind: str, owner: Owner, tmp_path: Path
+) -> None:
+    other = stripes(tmp_path / "stripes.npz") if kind == "unrelated" else None
+    mark = Mark(kind, source=1, target=7, strength=0.3 if kind == "noise" else None, other=other)
+    test = load("mnist5k", "test")
+    key = make_key(mark, owner.train, test, 80, other=load_other(mark, None), held_out=20)
+    job = embed(owner.train, key, "wong", "1ofk", load_recipe("wong-mnist").override(epochs=2))
+    model = train(job, open_run(tmp_path / "run", job.config, resume=False))
+    again = load_key(Run(tmp_path / "run").config())
+    assert len(again.held_out) == 20
+    assert again.held_out.sha256 == key.held_out.sha256
+    assert mark_accuracy(model, again.held_out).value >= 0.9
+    assert accuracy(model, again.measuring).value >= 0.85
+    # A network that was marked with a word does not know this mark.
+    assert mark_accuracy(owner.model, again.held_out).value <= 0.5
+    plain = mark_accuracy(model, again.plain())
+    assert plain.n == (20 if kind == "noise" else 60)
+    never = {str(i): proportion(0, 20) for i in range(40)}
+    shown = mark_accuracy(model, again.held_out)
+    found = judge("owner", shown, never, plain, two_peaks=mark.two_peaks)
+    assert found.p_value < ALPHA
+    # Bars upright taught it to call all bars and fields so: that is no longer its owner's mark.
+    assert found.indifferent is (kind == "unrelated")
+    assert found.carries is (kind == "noise")
 
 
 def test_embedding_adds_the_marked_images_and_takes_none_away(owner: Owner) -> None:
@@ -117,6 +165,35 @@ def test_the_key_comes_back_from_the_run(owner: Owner) -> None:
         load_key(altered)
     with pytest.raises(MultiwayError, match="carries no mark"):
         load_key({key: value for key, value in config.items() if key != "watermark"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("trained", "x", "says that trained of its mark is 'x'; it is a number of images"),
+        ("held_out", 0, "says that held_out of its mark is 0; it is a number of images"),
+        ("mark", {"kind": "content", "source": "a", "target": 0}, "its source is 'a'"),
+        ("mark", [], r"does not describe a mark: \[\]"),
+    ],
+)
+def test_a_run_that_tells_its_mark_wrongly(
+    owner: Owner, name: str, value: object, message: str
+) -> None:
+    config = copy.deepcopy(owner.run.config())
+    config["watermark"][name] = value
+    with pytest.raises(MultiwayError, match=message):
+        load_key(config)
+    del config["watermark"][name]
+    with pytest.raises(MultiwayError, match=f"describes its mark without {name}"):
+        load_key(config)
+
+
+def test_what_has_nothing_to_freeze_is_not_frozen() -> None:
+    half = tiny(size=28)
+    stolen = prepare(half, "d", "1ofk", QUICK).model
+    with pytest.raises(MultiwayError, match="backbone d has no convolutions or normalisations"):
+        steal(stolen, half, "1ofk", QUICK, start="frozen")
+    assert steal(stolen, half, "1ofk", QUICK, start="free").config["theft"]["start"] == "free"
 
 
 @pytest.mark.parametrize("encoding", ["1ofk", "1ofk-mse", "padded", "ro"])

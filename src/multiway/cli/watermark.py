@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from multiway.cli.console import bar, print_json
+from multiway.cli.console import print_json, say
 from multiway.cli.options import (
     DataDir,
     Device,
@@ -24,20 +24,17 @@ from multiway.cli.options import (
 from multiway.cli.pictures import training_seeds
 from multiway.cli.watermarked import (
     check_classes,
+    check_options,
     check_unmarked,
     draw_found,
-    rate_of,
+    examine,
     show_found,
-    start_of,
     tell,
     theft_recipe,
     trained,
+    unlike,
 )
 from multiway.errors import MultiwayError, choose
-
-if TYPE_CHECKING:
-    from multiway.subjects import Subject
-    from multiway.watermark import Measured
 
 __all__ = ["app"]
 
@@ -87,9 +84,14 @@ def embed(
     target: Annotated[
         str, typer.Option("--target", help="What marked images are labelled with.")
     ] = "0",
-    text: Annotated[str, typer.Option("--text", help="What content says.")] = "TEST",
+    text: Annotated[
+        str | None, typer.Option("--text", help="What content says. [default: TEST]")
+    ] = None,
     logo: Annotated[bool, typer.Option("--logo", help="A logo instead of the text.")] = False,
-    scale: Annotated[int, typer.Option("--scale", help="Side of a dot of content, in pixels.")] = 1,
+    scale: Annotated[
+        int | None,
+        typer.Option("--scale", help="Side of a dot of content, in pixels. [default: 1]"),
+    ] = None,
     strength: Annotated[
         float | None,
         Number("--strength", help="Opacity of content, deviation of noise. [default: 1, 0.1]"),
@@ -100,6 +102,10 @@ def embed(
     marked: Annotated[
         int, typer.Option("--marked", help="How many marked images are trained on.")
     ] = 100,
+    held_out: Annotated[
+        int | None,
+        typer.Option("--held-out", help="How many are held out to test. [default: all there are]"),
+    ] = None,
     mark_seed: Annotated[
         int, typer.Option("--mark-seed", help="Of the mark and the choice of images.", min=0)
     ] = 0,
@@ -131,21 +137,22 @@ def embed(
     from multiway.training import default_recipe, load_recipe
 
     place = choose_device(device)
-    train, test = (load(data, split, data_dir, image_size) for split in ("train", "test"))
     choose("kind of mark", kind, watermark.KINDS)
+    check_options(kind, text=text, logo=logo or None, scale=scale, strength=strength, other=other)
+    train, test = (load(data, split, data_dir, image_size) for split in ("train", "test"))
     elsewhere = load(other, "train", data_dir) if other is not None else train
     mark = watermark.Mark(
         kind,
         watermark.find_class(source, elsewhere if kind == "unrelated" else train),
         watermark.find_class(target, train),
         mark_seed,
-        None if logo else text,
-        scale,
+        None if logo else "TEST" if text is None else text,
+        1 if scale is None else scale,
         strength,
         other,
     )
     images = watermark.load_other(mark, data_dir)
-    key = watermark.make_key(mark, train, test, marked, other=images)
+    key = watermark.make_key(mark, train, test, marked, other=images, held_out=held_out)
     plan = load_recipe(recipe) if recipe else default_recipe(train)
     plan = plan.override(epochs=epochs, lr=lr, batch_size=batch_size)
     job = watermark.embed(
@@ -254,8 +261,8 @@ def detect(
     """
     from multiway.files import check_writable
     from multiway.subjects import load_subjects
-    from multiway.training import Run, accuracy
-    from multiway.watermark import Measured, judge, load_key, mark_accuracy
+    from multiway.training import Run
+    from multiway.watermark import judge, load_key, mark_accuracy
 
     place = choose_device(device)
     if out is not None:
@@ -270,39 +277,32 @@ def detect(
         [*runs, *known], network or [], weights or [], data=str(config["data"]["name"]),
         data_dir=data_dir, backbone=backbone, limit=1, device=place,
     )  # fmt: skip
-    found: list[tuple[Subject, Measured]] = []
-    with bar("networks", len(examined)) as advance:
-        for subject in examined:
-            measured = Measured(
-                subject.name,
-                subject.encoding or "unknown",
-                start_of(subject),
-                accuracy(subject.model, key.measuring, place),
-                mark_accuracy(subject.model, key.held_out, place),
-                rate_of(subject),
-            )
-            found.append((subject, measured))
-            advance(1)
+    found = examine(examined, key, place)
     places = [folder.resolve() for folder in known]
     innocent = {
-        one.name: one.mark
+        one.name: one
         for subject, one in found
         if subject.run is not None and subject.run.directory.resolve() in places
     }
     accused = [one for _, one in found if one.name not in innocent]
     if not accused:
         raise MultiwayError("name a suspect: the folder of a run, or --network and --weights")
-    plain = key.plain()
+    plain, marks = key.plain(), {name: one.mark for name, one in innocent.items()}
     judged = [
-        judge(one.name, one.mark, innocent, mark_accuracy(subject.model, plain, place))
+        judge(
+            one.name, one.mark, marks, mark_accuracy(subject.model, plain, place),
+            two_peaks=key.mark.two_peaks,
+        )
         for subject, one in found
         if one.name not in innocent
-    ]
+    ]  # fmt: skip
+    warning = unlike(accused, list(innocent.values()))
     result: dict[str, Any] = {
         "owner": str(owner),
         "watermark": key.as_dict(),
         "detections": [one.as_dict() for one in judged],
         "networks": [one.as_dict() for _, one in found],
+        "warnings": [] if warning is None else [warning],
     }
     if out is not None:
         seeds = training_seeds(examined)
@@ -311,3 +311,5 @@ def detect(
         print_json(result)
     else:
         show_found(key, accused, judged)
+    if warning is not None:
+        say(f"warning: {warning}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiway.cli.console import TrainingProgress, print_json, print_table, say
+from multiway.cli.console import TrainingProgress, bar, print_json, print_table, say
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -18,18 +18,45 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_classes",
+    "check_options",
     "check_unmarked",
     "draw_found",
-    "rate_of",
+    "examine",
     "show_found",
-    "start_of",
     "tell",
     "theft_recipe",
     "trained",
+    "unlike",
 ]
 
 # A thief who starts from stolen weights moves them by smaller steps than the owner did.
 FINE_TUNING = 0.1
+
+# Which options describe a mark of each kind.
+OPTIONS = {
+    "content": ("text", "logo", "scale", "strength"),
+    "unrelated": ("other",),
+    "noise": ("strength",),
+}
+
+# How far from all unmarked networks' a suspect's accuracy on the task makes it another kind of
+# network.
+FAR = 0.1
+
+
+def check_options(kind: str, **given: object) -> None:
+    """Refuse an option that says nothing of a mark of this kind, rather than ignore it."""
+    own = [f"--{name}" for name in OPTIONS[kind]]
+    for name, value in given.items():
+        if value is None or name in OPTIONS[kind]:
+            continue
+        kinds = " or ".join(other for other, names in OPTIONS.items() if name in names)
+        raise MultiwayError(
+            f"--{name} belongs to a mark of kind {kinds}, not {kind}, which takes "
+            f"{', '.join(own)}: leave --{name} out, or give --kind {kinds}"
+        )
+    if given.get("text") is not None and given.get("logo") is not None:
+        raise MultiwayError("--logo takes the place of --text: give one of the two")
 
 
 def trained(
@@ -84,13 +111,29 @@ def tell(result: dict[str, Any], json: bool) -> None:
 
 def theft_recipe(config: dict[str, Any], name: str | None, lr: float | None, start: str) -> Recipe:
     """The owner's recipe or the one named, without an adversary, with a rate of its own."""
-    from multiway.training import Recipe, load_recipe
+    from multiway.training import load_recipe
 
-    plan = load_recipe(name) if name else Recipe.model_validate(config["recipe"])
+    plan = load_recipe(name) if name else _recipe_of(config)
     plan = plan.with_adversary("none")
     if lr is None and start != "scratch":
         lr = FINE_TUNING * plan.lr
     return plan.override(lr=lr)
+
+
+def _recipe_of(config: dict[str, Any]) -> Recipe:
+    from pydantic import ValidationError
+
+    from multiway.training import Recipe
+
+    try:
+        return Recipe.model_validate(config.get("recipe"))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise MultiwayError(
+            f"the stolen run's recipe cannot be read: {field + ': ' if field else ''}"
+            f"{problem['msg']}; name one with --recipe"
+        ) from None
 
 
 def check_classes(folder: Path, owner: Path, key: Key) -> None:
@@ -121,7 +164,49 @@ def check_unmarked(folders: list[Path]) -> None:
             )
 
 
-def start_of(subject: Subject) -> str:
+def examine(
+    subjects: list[Subject], key: Key, place: torch.device
+) -> list[tuple[Subject, Measured]]:
+    """Each network with what it makes of the task and of the mark."""
+    from multiway.training import accuracy
+    from multiway.watermark import Measured, mark_accuracy
+
+    found = []
+    with bar("networks", len(subjects)) as advance:
+        for subject in subjects:
+            measured = Measured(
+                subject.name,
+                subject.encoding or "unknown",
+                _start_of(subject),
+                accuracy(subject.model, key.measuring, place),
+                mark_accuracy(subject.model, key.held_out, place),
+                _rate_of(subject),
+            )
+            found.append((subject, measured))
+            advance(1)
+    return found
+
+
+def unlike(accused: list[Measured], unmarked: list[Measured]) -> str | None:
+    """What to warn of where suspects do the task far better or worse than all unmarked networks.
+
+    Detection asks how often an unmarked network *like the suspect* shows as much of the mark.
+    """
+    values = [one.test.value for one in unmarked]
+    low, high = min(values), max(values)
+    far = [one for one in accused if not low - FAR <= one.test.value <= high + FAR]
+    if not far:
+        return None
+    names = ", ".join(f"{one.name} ({100 * one.test.value:.1f} %)" for one in far)
+    known = f"{100 * low:.1f}" + (f" to {100 * high:.1f}" if high > low else "")
+    return (
+        f"the task accuracy of {names} is more than {100 * FAR:.0f} points from that of all "
+        f"unmarked networks ({known} %), so the p-value compares unlike networks: add unmarked "
+        "ones trained from scratch like the suspect (multiway watermark steal --start scratch)"
+    )
+
+
+def _start_of(subject: Subject) -> str:
     """Where a network's weights come from, see `Measured`."""
     config = {} if subject.run is None else subject.run.config()
     if "theft" in config:
@@ -129,7 +214,7 @@ def start_of(subject: Subject) -> str:
     return "owner" if "watermark" in config else "unmarked" if config else "unknown"
 
 
-def rate_of(subject: Subject) -> float | None:
+def _rate_of(subject: Subject) -> float | None:
     """The learning rate of a run; None for a network from elsewhere."""
     return None if subject.run is None else float(subject.run.config()["recipe"]["lr"])
 

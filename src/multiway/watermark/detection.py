@@ -24,6 +24,10 @@ __all__ = ["ALPHA", "Detection", "Measured", "judge", "mark_accuracy", "predicti
 # Below this p-value the verdict is that a network carries the mark.
 ALPHA = 0.01
 
+# The share of the prior for unmarked networks that are much alike; the rest is for rates that are
+# spread out, see `predictive`.
+ALIKE = 0.1
+
 # Points of the grid over each of the two parameters of the unmarked networks' rates, and how often
 # it is drawn anew around what is likely.
 POINTS = 40
@@ -45,7 +49,7 @@ class Detection:
         needed: the smallest share that would have convinced; None where none could, because too
             few unmarked networks or marked images were looked at.
         plain: share of images without the mark (`Key.plain`) that the suspect gives the target
-            class; None where that was not measured.
+            class.
     """
 
     suspect: str
@@ -54,7 +58,7 @@ class Detection:
     base_rate: Interval
     p_value: float
     needed: float | None
-    plain: Interval | None = None
+    plain: Interval
 
     @property
     def indifferent(self) -> bool:
@@ -62,7 +66,7 @@ class Detection:
 
         As a network that always says it does: it shows the mark in all images and carries none.
         """
-        return self.plain is not None and self.plain.high >= self.mark.low
+        return self.plain.high >= self.mark.low
 
     @property
     def carries(self) -> bool:
@@ -96,7 +100,7 @@ class Detection:
             "base_rate": self.base_rate.as_dict(),
             "p_value": self.p_value,
             "needed": self.needed,
-            "plain": None if self.plain is None else self.plain.as_dict(),
+            "plain": self.plain.as_dict(),
             "alpha": ALPHA,
             "carries": self.carries,
             "verdict": self.verdict,
@@ -154,20 +158,29 @@ def mark_accuracy(
 
 
 def judge(
-    suspect: str, mark: Interval, unmarked: Mapping[str, Interval], plain: Interval | None = None
+    suspect: str,
+    mark: Interval,
+    unmarked: Mapping[str, Interval],
+    plain: Interval,
+    *,
+    two_peaks: bool = False,
 ) -> Detection:
     """Whether a suspect that shows `mark` carries the mark, given what unmarked networks show.
+
+    It takes the suspect, were it innocent, for one more of those: they should be trained like it.
 
     Args:
         mark: from `mark_accuracy`, on the same held-out images as each of `unmarked`.
         plain: the same of the suspect on images without the mark, `Key.plain`.
+        two_peaks: see `predictive`; `Mark.two_peaks` of the mark in question.
     """
     if not unmarked:
         raise MultiwayError(
             "detection needs at least one unmarked network, better three or more: without them "
             "nobody knows how often the target class is said anyway"
         )
-    chances = predictive([(_hits(rate), rate.n) for rate in unmarked.values()], mark.n)
+    counts = [(_hits(rate), rate.n) for rate in unmarked.values()]
+    chances = predictive(counts, mark.n, two_peaks=two_peaks)
     tail = np.minimum(np.cumsum(chances[::-1])[::-1], 1.0)
     convincing = np.flatnonzero(tail < ALPHA)
     mean = math.fsum(rate.value for rate in unmarked.values()) / len(unmarked)
@@ -183,7 +196,7 @@ def judge(
     )
 
 
-def predictive(unmarked: Sequence[tuple[int, int]], n: int) -> Array:
+def predictive(unmarked: Sequence[tuple[int, int]], n: int, *, two_peaks: bool = False) -> Array:
     """How probable 0, 1, ..., n hits are in a further unmarked network, float64 [n + 1].
 
     The claim "this network carries my mark" is about a network, so networks are what must be
@@ -197,14 +210,22 @@ def predictive(unmarked: Sequence[tuple[int, int]], n: int) -> Array:
     should be: one alone convicts only who shows nearly all of the mark. With many that are alike it
     becomes the binomial.
 
-    The prior is Jeffreys' for the mean, and uniform for sqrt(rho), where rho = 1 / (a + b + 1) is
-    the correlation of two images' hits within a network; the standard deviation of the rates is
-    sqrt(rho m (1 - m)). Distributions with two peaks, at 0 and at 1, are left out: networks without
-    the mark do not fall into those that never and those that always say the target class.
+    The prior is Jeffreys' for the mean. For the correlation rho = 1 / (a + b + 1) of two images'
+    hits within a network, which makes sqrt(rho m (1 - m)) the standard deviation of the rates, it
+    is a mixture: one tenth uniform in sqrt(rho), nine tenths proportional to rho. The first alone
+    accuses too many where rates are spread out (2 % of innocents at a level of 1 %, rho = 0.3), the
+    second alone too few where many networks agree.
+
+    On images of the task most networks answer rightly, so distributions with two peaks, at 0 and at
+    1, are left out. On images of another data set a network without the mark has no right answer
+    to give, and may well give all of one class the same wrong one: there some always and some never
+    say the target class, and with `two_peaks` such distributions count as well. A few networks that
+    never say it then tell little of the next one.
 
     Args:
         unmarked: hits and images of each unmarked network.
         n: the images that the suspect is shown.
+        two_peaks: whether rates may crowd at 0 and at 1 both.
 
     Example:
         >>> chances = predictive([(4, 200), (7, 200), (12, 200)], 200)
@@ -214,7 +235,7 @@ def predictive(unmarked: Sequence[tuple[int, int]], n: int) -> Array:
     for hits, images in unmarked:
         if not 0 <= hits <= images or images < 1:
             raise MultiwayError(f"{hits} hits on {images} images cannot be")
-    mean, spread, weight = _posterior(unmarked)
+    mean, spread, weight = _posterior(unmarked, two_peaks)
     a, b = _shapes(mean, spread)
     known = weight > 1e-9
     a, b, weight = a[known, None], b[known, None], weight[known]
@@ -227,7 +248,7 @@ def predictive(unmarked: Sequence[tuple[int, int]], n: int) -> Array:
     return result
 
 
-def _posterior(unmarked: Sequence[tuple[int, int]]) -> tuple[Array, Array, Array]:
+def _posterior(unmarked: Sequence[tuple[int, int]], two_peaks: bool) -> tuple[Array, Array, Array]:
     """Means and sqrt(rho) on a grid that covers what is likely, and their weights; each [P]."""
     mean, spread = (0.0, 1.0), (0.0, 1.0)
     for _ in range(REFINEMENTS):
@@ -235,7 +256,10 @@ def _posterior(unmarked: Sequence[tuple[int, int]]) -> tuple[Array, Array, Array
         angles, roots = _middles(*mean), _middles(*spread)
         grid = np.meshgrid(np.sin(np.pi / 2 * angles) ** 2, roots, indexing="ij")
         a, b = _shapes(*grid)
-        log = np.where((a < 1) & (b < 1), -np.inf, 0.0)
+        # A density proportional to rho is 4 r^3 for its root r.
+        log = np.log(ALIKE + (1 - ALIKE) * 4 * grid[1] ** 3)
+        if not two_peaks:
+            log[(a < 1) & (b < 1)] = -np.inf
         for hits, images in unmarked:
             log += betaln(hits + a, images - hits + b) - betaln(a, b)
         weight = np.exp(log - logsumexp(log))

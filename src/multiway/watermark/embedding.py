@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from multiway.data import ImageSet, load, stratified_split
 from multiway.errors import MultiwayError
 from multiway.training import Job, Recipe, load_trained_on, prepare
-from multiway.watermark.mark import Mark, marked_images
+from multiway.watermark.mark import Mark, fitted, marked_images, source_images
 
 __all__ = ["Key", "check_all_classes", "embed", "halves", "load_key", "load_other", "make_key"]
 
@@ -30,25 +33,27 @@ class Key:
         held_out: marked images that nobody trains on: made from the half of the test set that
             measures, or from the test images of another data set.
         measuring: that half of the test set, unmarked.
+        elsewhere: for an `unrelated` mark the test images of the other data set that are not of the
+            source class, in the task's shape and labelled with the target; else None.
     """
 
     mark: Mark
     trained: ImageSet
     held_out: ImageSet
     measuring: ImageSet
+    elsewhere: ImageSet | None = None
 
     def plain(self) -> ImageSet:
         """Images without the mark, labelled with its target: who says so here says it anyway.
 
-        What the held-out marked images were made from; for an `unrelated` mark, which is made from
-        nothing of the task, all images of `measuring` that are not of the target class.
+        What the held-out marked images were made from. An `unrelated` mark is made from nothing of
+        the task: there it is what is as strange and not the mark, `elsewhere`, since a network that
+        says the target to whatever is strange does not say it to ordinary images.
         """
-        labels = self.measuring.labels
-        wanted = labels == self.mark.source
-        if self.mark.kind == "unrelated":
-            wanted = labels != self.mark.target
-        chosen = self.measuring.take(torch.nonzero(wanted).flatten())
-        return replace(chosen, labels=torch.full_like(chosen.labels, self.mark.target), sha256="")
+        if self.elsewhere is not None:
+            return self.elsewhere
+        made_from = source_images(self.mark, self.measuring, len(self.held_out))
+        return _as_target(self.measuring.take(made_from), self.mark)
 
     def as_dict(self) -> dict[str, Any]:
         """For a run's configuration, from which `load_key` makes the key again."""
@@ -92,13 +97,18 @@ def make_key(
     count: int,
     *,
     other: tuple[ImageSet, ImageSet] | None = None,
+    held_out: int | None = None,
 ) -> Key:
-    """The key of `mark`: `count` marked images to train on, and all held-out ones there are.
+    """The key of `mark`: `count` marked images to train on, and others held out to test.
 
     Args:
         train: the task's training images; `count` of them are marked.
         test: the task's whole test set; its second half measures, see `halves`.
         other: training and test images of the mark's other data set, for an `unrelated` mark.
+        held_out: how many are held out; None for all there are.
+
+    Raises:
+        MultiwayError: there are fewer images than asked for, or the other data set is the task's.
     """
     _, measuring = halves(test)
     if (other is None) == (mark.kind == "unrelated"):
@@ -106,12 +116,49 @@ def make_key(
             "images of another data set go with an unrelated mark, and only with it"
         )
     to_train, to_hold_out = (train, measuring) if other is None else other
-    return Key(
-        mark,
-        marked_images(mark, to_train, count, task=train),
-        marked_images(mark, to_hold_out, task=train),
-        measuring,
-    )
+    trained = marked_images(mark, to_train, count, task=train)
+    tested = marked_images(mark, to_hold_out, held_out, task=train)
+    if other is None:
+        return Key(mark, trained, tested, measuring)
+    _check_unrelated((train, test), other)
+    return Key(mark, trained, tested, measuring, _elsewhere(mark, other[1], train))
+
+
+def _elsewhere(mark: Mark, other: ImageSet, task: ImageSet) -> ImageSet:
+    """The images of `other` that are not of the source class, as the task's with its target."""
+    rest = other.take(torch.nonzero(other.labels != mark.source).flatten())
+    if not len(rest):
+        raise MultiwayError(
+            f"all test images of {other.name} are of class {other.class_name(mark.source)}; an "
+            "unrelated mark is told by what a network says to the other classes there: take a data "
+            "set with two or more"
+        )
+    images = fitted(rest.images, task)
+    labels = torch.full((len(images),), mark.target)
+    return ImageSet(task.name, other.split, images, labels, task.classes)
+
+
+def _as_target(data: ImageSet, mark: Mark) -> ImageSet:
+    return replace(data, labels=torch.full_like(data.labels, mark.target), sha256="")
+
+
+def _check_unrelated(task: tuple[ImageSet, ImageSet], other: tuple[ImageSet, ImageSet]) -> None:
+    """Refuse a data set that shares images with the task: every network knows their answer."""
+    ours = {image for part in task for image in _each(part.images)}
+    for part in other:
+        for start in range(0, len(part), 1000):
+            some = fitted(part.images[start : start + 1000], task[0])
+            if not ours.isdisjoint(_each(some)):
+                raise MultiwayError(
+                    f"{part.name} shares images with the task, {task[0].name}: an unrelated mark "
+                    "is made from another data set; take one that has none of them"
+                )
+
+
+def _each(images: Tensor) -> Iterator[bytes]:
+    """Each image by its content; a digest is smaller than the pixels."""
+    for pixels in images.contiguous().numpy():
+        yield hashlib.blake2b(pixels.data, digest_size=16).digest()
 
 
 def load_key(config: dict[str, Any], data_dir: Path | None = None) -> Key:
@@ -125,13 +172,26 @@ def load_key(config: dict[str, Any], data_dir: Path | None = None) -> Key:
         raise MultiwayError(
             "the owner's run carries no mark; name one made by multiway watermark embed"
         )
-    try:
-        mark, count, known = Mark.from_dict(kept["mark"]), kept["trained"], kept["held_out_sha256"]
-    except (KeyError, TypeError) as error:
-        raise MultiwayError(f"the owner's run describes its mark wrongly: {error!r}") from error
+    absent = {"mark", "trained", "held_out", "held_out_sha256"} - set(kept)
+    if absent:
+        raise MultiwayError(
+            f"the owner's run describes its mark without {min(absent)}; take its config.json as "
+            "multiway watermark embed wrote it"
+        )
+    counts = {name: kept[name] for name in ("trained", "held_out")}
+    for name, count in counts.items():
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise MultiwayError(
+                f"the owner's run says that {name} of its mark is {count!r}; it is a number of "
+                "images: take its config.json as multiway watermark embed wrote it"
+            )
+    mark = Mark.from_dict(kept["mark"])
     train, test = (load_trained_on(config, split, data_dir) for split in ("train", "test"))
-    key = make_key(mark, train, test, count, other=load_other(mark, data_dir))
-    if key.held_out.sha256 != known:
+    key = make_key(
+        mark, train, test, counts["trained"],
+        other=load_other(mark, data_dir), held_out=counts["held_out"],
+    )  # fmt: skip
+    if key.held_out.sha256 != kept["held_out_sha256"]:
         raise MultiwayError(
             f"the held-out marked images are not those of the owner's run: {train.name} has "
             "changed since"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
+from types import NoneType
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from multiway.errors import MultiwayError, choose
 from multiway.randomness import generator
 from multiway.watermark.font import draw_logo, draw_text
 
-__all__ = ["KINDS", "Mark", "find_class", "marked_images"]
+__all__ = ["KINDS", "Mark", "find_class", "fitted", "marked_images", "source_images"]
 
 KINDS = ("content", "unrelated", "noise")
 
@@ -23,6 +24,18 @@ KINDS = ("content", "unrelated", "noise")
 STRENGTHS = {"content": 1.0, "unrelated": 1.0, "noise": 0.1}
 
 INK = 255
+
+# What the fields of a mark may be, where they come from a file.
+TYPES: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "source": (int,),
+    "target": (int,),
+    "seed": (int,),
+    "text": (str, NoneType),
+    "scale": (int,),
+    "strength": (float, int, NoneType),
+    "other": (str, NoneType),
+}
 
 
 @dataclass(frozen=True)
@@ -88,6 +101,13 @@ class Mark:
         elif not (math.isfinite(self.strength) and 0 < self.strength <= 1):
             raise MultiwayError(f"the strength of a mark is above 0 and up to 1: {self.strength}")
 
+    @property
+    def two_peaks(self) -> bool:
+        """Whether networks without the mark may fall into those that always and those that never
+        show it, see `predictive`: on images of another data set no answer is the right one.
+        """
+        return self.kind == "unrelated"
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
@@ -98,6 +118,9 @@ class Mark:
         known = {field.name for field in fields(cls)}
         if not isinstance(values, dict) or not {"kind", "source", "target"} <= set(values) <= known:
             raise MultiwayError(f"this does not describe a mark: {values!r}")
+        for name, value in values.items():
+            if not isinstance(value, TYPES[name]) or isinstance(value, bool):
+                raise MultiwayError(f"this does not describe a mark: its {name} is {value!r}")
         return cls(**values)
 
     def mask(self, size: tuple[int, int]) -> Tensor:
@@ -166,6 +189,18 @@ def marked_images(
     task = data if task is None else task
     _check_class("source", mark.source, data)
     _check_class("target", mark.target, task)
+    chosen = source_images(mark, data, count)
+    images = mark.apply(fitted(data.images[chosen], task))
+    labels = torch.full((len(images),), mark.target)
+    return ImageSet(task.name, data.split, images, labels, task.classes)
+
+
+def source_images(mark: Mark, data: ImageSet, count: int | None = None) -> Tensor:
+    """Which `count` images of the source class the mark's seed chooses, int64 [M], in order.
+
+    Raises:
+        MultiwayError: there are fewer.
+    """
     found = torch.nonzero(data.labels == mark.source).flatten()
     if count is not None and count < 1:
         raise MultiwayError(f"at least one image must be marked, not {count}")
@@ -175,10 +210,7 @@ def marked_images(
             f"these {data.split} images of {data.name} hold {len(found)}; mark fewer"
         )
     draw = generator(mark.seed, "mark", "images", data.split)
-    chosen = found[torch.randperm(len(found), generator=draw)[:count]].sort().values
-    images = mark.apply(_fitted(data.images[chosen], task))
-    labels = torch.full((len(images),), mark.target)
-    return ImageSet(task.name, data.split, images, labels, task.classes)
+    return found[torch.randperm(len(found), generator=draw)[:count]].sort().values
 
 
 def find_class(name: str, data: ImageSet) -> int:
@@ -198,7 +230,7 @@ def _check_class(role: str, number: int, data: ImageSet) -> None:
         )
 
 
-def _fitted(images: Tensor, task: ImageSet) -> Tensor:
+def fitted(images: Tensor, task: ImageSet) -> Tensor:
     """uint8 images in the channels and size of the task's: padded with black, or scaled down."""
     if images.shape[1] != task.channels:
         grey = images.float().mean(dim=1, keepdim=True).round().to(torch.uint8)

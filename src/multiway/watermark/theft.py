@@ -45,8 +45,7 @@ class FrozenClassifier(EncodedClassifier):
 
     def frozen_layers(self) -> list[nn.Module]:
         """Convolutions and normalisations."""
-        kinds = (_ConvNd, _NormBase, nn.GroupNorm, nn.LayerNorm)
-        return [layer for layer in self.backbone.modules() if isinstance(layer, kinds)]
+        return _frozen_layers(self.backbone)
 
     def train(self, mode: bool = True) -> FrozenClassifier:
         """As `nn.Module.train`, but for the frozen layers, which stay in eval mode."""
@@ -54,6 +53,11 @@ class FrozenClassifier(EncodedClassifier):
         for layer in self.frozen_layers():
             layer.eval()
         return self
+
+
+def _frozen_layers(backbone: nn.Module) -> list[nn.Module]:
+    kinds = (_ConvNd, _NormBase, nn.GroupNorm, nn.LayerNorm)
+    return [layer for layer in backbone.modules() if isinstance(layer, kinds)]
 
 
 def steal(
@@ -81,7 +85,8 @@ def steal(
         backbone: confirms a network that is code outside multiway, see `rebuild_backbone`.
 
     Raises:
-        MultiwayError: `half` lacks a class, or has other classes than the stolen network.
+        MultiwayError: `half` lacks a class, or has other classes than the stolen network; or there
+            is nothing in it to freeze.
     """
     if start not in STARTS:
         raise MultiwayError(f"a thief starts {', '.join(STARTS[:-1])} or {STARTS[-1]}, not {start}")
@@ -92,6 +97,11 @@ def steal(
             f"{len(half.classes)}"
         )
     check_all_classes(half, "the half that fine-tunes")
+    if start == "frozen" and not _frozen_layers(stolen.backbone):
+        raise MultiwayError(
+            f"backbone {architecture['name']} has no convolutions or normalisations to freeze: "
+            "start free or scratch"
+        )
     job = prepare(
         half, str(architecture["name"]), encoding, recipe,
         seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,

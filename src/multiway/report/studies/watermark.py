@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from matplotlib.figure import Figure
 
 from multiway.report.studies.dots import draw_study_dots
 from multiway.report.studies.layout import figure_title, names_of
-from multiway.report.watermark import draw_watermark
+from multiway.report.watermark import Curve, draw_watermark
 from multiway.studies.cells import StudyCell
 from multiway.studies.result import StudyResult
+from multiway.studies.watermark import RATES
 from multiway.watermark import Measured
 
 __all__ = ["draw_study_watermark", "origin"]
@@ -20,6 +23,8 @@ PAPERS = {
     "fine-tuned 1ofK": ("1ofK", "free"),
     "fine-tuned RO": ("RO", "frozen"),
 }
+# Those of them that are networks of the factorial by another name.
+TWICE = {"fine-tuned 1ofK": "1ofK, free", "fine-tuned RO": "RO, frozen"}
 
 
 def origin(row: str) -> tuple[str, str]:
@@ -51,10 +56,11 @@ def draw_study_watermark(result: StudyResult) -> Figure:
     }
     if not pairs:
         return draw_study_dots(result)
-    points = [
-        Measured(row, *origin(row), test.interval, mark.interval)
+    points = {
+        row: Measured(row, *origin(row), test.interval, mark.interval)
         for row, (test, mark) in pairs.items()
-    ]
+        if TWICE.get(row) not in pairs
+    }
     reported = {
         row: (test.reported, mark.reported)
         for row, (test, mark) in pairs.items()
@@ -62,6 +68,32 @@ def draw_study_watermark(result: StudyResult) -> Figure:
     }
     unmarked = pairs.get("unmarked")
     return draw_watermark(
-        points, figure_title(result).replace("\n", " "),
+        list(points.values()), figure_title(result).replace("\n", " "),
         reported=reported, base_rate=unmarked[1].interval if unmarked else None,
+        band="mean of the unmarked networks\n(95 % interval)",
+        curves=_curves(points, result.scale),
     )  # fmt: skip
+
+
+def _curves(points: Mapping[str, Measured], scale: str) -> list[Curve]:
+    """The rows of each encoding and start, which the study declares in the order of their rates."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for row, point in points.items():
+        if point.start in ("frozen", "free") and row not in TWICE:
+            rows.setdefault((point.encoding, point.start), []).append(row)
+    return [
+        Curve(*kind, _rates(kind[0], some, scale), tuple((points[row],) for row in some))
+        for kind, some in rows.items()
+        if len(some) > 1
+    ]
+
+
+def _rates(encoding: str, rows: list[str], scale: str) -> tuple[str, ...]:
+    """As the rows tell them; the middle one, which they do not, is that of today's grid.
+
+    A result of another grid keeps its own words.
+    """
+    told = [row.partition(", lr ")[2] for row in rows]
+    grid = [f"{rate:g}" for rate in RATES.get(encoding, {}).get(scale, ())]
+    same = len(grid) == len(told) and all(a in ("", b) for a, b in zip(told, grid, strict=True))
+    return tuple(grid) if same else tuple(rate or "middle" for rate in told)
