@@ -252,9 +252,15 @@ class Detected(Measure):
 
     def detections(self, store: Store) -> list[Detection]:
         """What the owner finds on each suspect."""
-        unmarked = {str(i): _share(one, "mark", store) for i, one in enumerate(self.unmarked)}
+        rates = {one: _share(one, "mark", store) for one in self.unmarked}
         return [
-            judge(one.title(), _share(one, "mark", store), unmarked, _share(one, "plain", store))
+            judge(
+                one.title(),
+                _share(one, "mark", store),
+                # An innocent suspect is no reference for itself.
+                {other.key: rate for other, rate in rates.items() if other != one},
+                _share(one, "plain", store),
+            )
             for one in self.suspects
         ]
 

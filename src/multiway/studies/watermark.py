@@ -90,7 +90,7 @@ def declare(scale: Scale) -> Study:
     cells: list[Cell] = []
     for row, some in shown.items():
         cells += [Cell(row, column, MarkShare(some, column)) for column in ("test", "mark")]
-        innocent = tuple(one for name in INNOCENT if name != row for one in shown[name])
+        innocent = tuple(one for name in INNOCENT for one in shown[name])
         cells.append(Cell(row, "detected", Detected(some, innocent), metric="share"))
     return Study(
         name="watermark",
@@ -99,8 +99,8 @@ def declare(scale: Scale) -> Study:
         "new head and fine-tunes it. Is the mark lost because of the thief's encoding, or because "
         "of what else the paper changed with it: frozen convolutions, the loss, the rate? Rows "
         "without a rate have the middle one; `detected` is the share of the networks that the "
-        "owner would convict (p < 0.01 against all networks here that were never marked, the "
-        "row's own left out), n being their number.",
+        "owner would convict (p < 0.01 against all other networks here that were never marked), n "
+        "being their number.",
         paper="Table 6",
         figure="watermark",
         cells=tuple(cells),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from matplotlib.figure import Figure
 
@@ -68,7 +69,7 @@ def draw_study_watermark(result: StudyResult) -> Figure:
     }
     unmarked = pairs.get("unmarked")
     return draw_watermark(
-        list(points.values()), figure_title(result).replace("\n", " "),
+        list(points.values()), figure_title(replace(result, cells=tuple(cells))).replace("\n", " "),
         reported=reported, base_rate=unmarked[1].interval if unmarked else None,
         band="mean of the unmarked networks\n(95 % interval)",
         curves=_curves(points, result.scale),
