@@ -244,7 +244,7 @@ def test_the_end_of_the_launcher_is_the_end_of_its_workers(folder: Path) -> None
     for number in (signal.SIGTERM, signal.SIGKILL):
         name = number.name
         process = start(folder, name, "--epochs", 4000)
-        _until((folder / name / "metrics.jsonl").exists)
+        _until((folder / name / "state.safetensors").exists)
         workers = _children(process.pid)
         assert len(workers) == 2
         process.send_signal(number)
