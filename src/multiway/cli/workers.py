@@ -16,7 +16,7 @@ from typing import IO, NoReturn
 
 from multiway.errors import MultiwayError
 
-__all__ = ["end_with_launcher", "run_workers"]
+__all__ = ["run_workers"]
 
 # Seconds that the others get to end by themselves once one of them has ended badly.
 PATIENCE = 20.0
@@ -42,7 +42,7 @@ def run_workers(workers: int) -> int | None:
     from multiway.training import launched_size
 
     if launched_size() > 1:
-        end_with_launcher()
+        _end_with_launcher()
         return None
     if workers == 1:
         return None
@@ -75,7 +75,7 @@ def run_workers(workers: int) -> int | None:
         return _status([process.poll() for process in team], first, logs)
 
 
-def end_with_launcher() -> None:
+def _end_with_launcher() -> None:
     """In a worker: end when the process that started it is gone, in the middle of the work.
 
     A launcher that was killed cannot end its workers, and they would go on in a folder that its

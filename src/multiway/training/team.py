@@ -140,10 +140,6 @@ class Team:
         if any(other != value for other in self.gather(value)):
             raise MultiwayError(complaint)
 
-    def wait(self) -> None:
-        """Until all have come here."""
-        self.sum(0.0)
-
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
         """Around whatever the processes do together, a forward pass of `setup`'s module included.
