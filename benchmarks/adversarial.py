@@ -3,9 +3,9 @@
 Usage: python benchmarks/adversarial.py [--rounds N] [--threads N] [--workers]
 
 A step of ours and a step written by hand take turns, so that whatever else the machine does hits
-both alike; the ratio is that of the medians. With --workers, one process with two threads and two
-processes with one thread each train the same few steps, in three turns; that is wall time, and
-needs two cores that nobody else uses.
+both alike; a ratio is the median over the turns, with its 95 % interval (none below six turns).
+With --workers, one process with two threads and two processes with one thread each train the same
+few steps, in six turns; that is wall time, and needs two cores that nobody else uses.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import argparse
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from datetime import date
 from itertools import cycle
 from pathlib import Path
 
 import torch
+from timing import Turns, digits
 from torch import nn
 
 from multiway.backbones import build_backbone
 from multiway.data import ImageSet
 from multiway.encoding import Encoding
+from multiway.statistics import median
 from multiway.training import Recipe, Silent, Team, open_run, prepare
 from multiway.training.loop import _Training
 
@@ -37,14 +37,6 @@ BATCH = 128
 STEPS = 10
 EPS = 0.3
 GAIN = 500**0.5  # of RO's outputs, in the attack as in the training
-
-
-def digits(n: int) -> ImageSet:
-    """Random bytes in the shape of MNIST: speed does not depend on what is in them."""
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (n, 1, 28, 28), dtype=torch.uint8, generator=generator)
-    labels = torch.randint(0, 10, (n,), generator=generator)
-    return ImageSet("random", "train", images, labels, tuple("0123456789"))
 
 
 def ours(
@@ -106,18 +98,6 @@ def bare(data: ImageSet, backbone: str, encoding: str, objective: str) -> Callab
     return step
 
 
-def ratio(one: Callable[[], None], other: Callable[[], None], rounds: int) -> float:
-    """Time of `one` over time of `other`, medians of alternating rounds after one of warm-up."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for round_ in range(rounds + 1):
-        for which, work in enumerate((one, other)):
-            start = time.process_time()
-            work()
-            if round_:
-                times[which].append(time.process_time() - start)
-    return statistics.median(times[0]) / statistics.median(times[1])
-
-
 def seconds_an_epoch(workers: int, threads: int, out: Path) -> float:
     """What `wong` takes on the embedded digits: the second and third epoch, by their metrics."""
     line = [
@@ -149,15 +129,18 @@ def main() -> None:
             for encoding, objective in (("1ofk", "own"), ("ro", "own"), ("ro", "margin")):
                 mine = ours(data, backbone, encoding, objective, folder)
                 theirs = bare(data, backbone, encoding, objective)
-                value = ratio(mine, theirs, arguments.rounds)
+                turns = Turns({"ours": mine, "bare": theirs}, arguments.rounds, warmup=1)
+                value = turns.ratio("ours", "bare").number(3)
                 title = f"our step / bare step, `{backbone}`, {encoding}, inner {objective}"
-                print(f"| {title} | {value:.3f} | 1.05 |", flush=True)
+                print(f"| {title} | {value} | 1.05 |", flush=True)
         if arguments.workers:
-            for turn in range(3):
+            ratios = []
+            for turn in range(6):
                 one = seconds_an_epoch(1, 2, folder / f"threads-{turn}")
                 two = seconds_an_epoch(2, 1, folder / f"workers-{turn}")
-                title = f"an epoch of `wong`, 2 workers {two:.1f} s / 2 threads {one:.1f} s"
-                print(f"| {title} | {two / one:.2f} | |", flush=True)
+                ratios.append(two / one)
+            title = "an epoch of `wong`, 2 workers of 1 thread / 1 process of 2 threads"
+            print(f"| {title} | {median(ratios, least=0.0).number()} | |")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Run `python benchmarks/attacks.py` with multiway[demo] installed; `--steps 10 --repeats 1` for
 a quick look. Everything runs on one thread and CPU time is counted, so that other work on the
 machine decides less. Contenders take turns; a ratio is the median, over the rounds, of one's time
-to another's in the same round. Libraries that are not installed are left out.
+to another's in the same round, with its 95 % interval (none below six rounds). Libraries that are
+not installed are left out.
 """
 
 from __future__ import annotations
@@ -13,17 +14,15 @@ import platform
 import resource
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from datetime import date
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from statistics import median
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from timing import Contender, Turns
 from torch import Tensor, nn
 
 from multiway import EncodedClassifier, Encoding
@@ -34,15 +33,13 @@ from multiway.threat import Linf
 
 EPS, STEP = 0.3, 0.01
 
-Contender = Callable[[], object]
-
 
 def main() -> None:
     """Measure everything and print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--batch", type=int, default=250)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=6)
     parser.add_argument("--networks", nargs="+", default=["madry", "a"])
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -61,31 +58,10 @@ def main() -> None:
     memory()
 
 
-def row(what: str, measured: str, seconds: float | None, ratio: float) -> None:
+def row(what: str, measured: str, seconds: float | None, ratio: str) -> None:
     """One line of the table."""
     spent = "" if seconds is None else f"{seconds:.2f}"
-    print(f"| {what} | {measured} | {spent} | {ratio:.2f} |", flush=True)
-
-
-class Rounds:
-    """The CPU time of contenders that took turns, [rounds] each."""
-
-    def __init__(self, contenders: dict[str, Contender], repeats: int) -> None:
-        self.seconds: dict[str, list[float]] = {name: [] for name in contenders}
-        for _ in range(repeats):
-            for name, run in contenders.items():
-                start = time.process_time()
-                run()
-                self.seconds[name].append(time.process_time() - start)
-
-    def time(self, name: str) -> float:
-        """The median time of one contender."""
-        return median(self.seconds[name])
-
-    def ratio(self, name: str, other: str) -> float:
-        """The median of a contender's time to another's in the same round."""
-        pairs = zip(self.seconds[name], self.seconds[other], strict=True)
-        return median(one / two for one, two in pairs)
+    print(f"| {what} | {measured} | {spent} | {ratio} |", flush=True)
 
 
 def bare_loop(network: nn.Module, images: Tensor, labels: Tensor, steps: int) -> Tensor:
@@ -123,11 +99,11 @@ def loops(name: str, batch: int, steps: int, repeats: int) -> None:
         "multiway PGD": lambda: ours(network, images, labels),
         **peers(network, images, labels, steps),
     }
-    found = Rounds(contenders, repeats)
+    found = Turns(contenders, repeats)
     bare = min((what for what in contenders if what.startswith("bare")), key=found.time)
     for what in contenders:
         case = f"{steps} steps on {name}, batch {batch}"
-        row(case, what, found.time(what), found.ratio(what, bare))
+        row(case, what, found.time(what), found.ratio(what, bare).number())
 
 
 def peers(network: nn.Module, images: Tensor, labels: Tensor, steps: int) -> dict[str, Contender]:
@@ -177,9 +153,9 @@ def folding(batch: int, steps: int, repeats: int) -> None:
         model = EncodedClassifier(build_backbone("madry", outputs), encoding, encoding.unit).eval()
         labels = model(images).argmax(dim=1)
         contenders[f"{name}, {outputs} outputs"] = _bound(attack, model, images, labels)
-    found = Rounds(contenders, repeats)
+    found = Turns(contenders, repeats)
     for what in contenders:
-        ratio = found.ratio(what, "1ofk, 10 outputs")
+        ratio = found.ratio(what, "1ofk, 10 outputs").number()
         row("margin through the folded head", what, found.time(what), ratio)
 
 
@@ -199,10 +175,10 @@ def queries(repeats: int) -> None:
             network(channels_last(batch))
 
     attacked = _bound(attack, network, images, labels)
-    found = Rounds({"inference": inference, "nattack": attacked}, repeats)
+    found = Turns({"inference": inference, "nattack": attacked}, repeats)
     for what in ("inference", "nattack"):
         speed = f"{what}, {count / found.time(what):.0f} queries a second"
-        ratio = found.ratio("inference", what)
+        ratio = found.ratio("inference", what).number()
         row("queries on madry (ratio of speeds)", speed, found.time(what), ratio)
 
 
@@ -225,10 +201,10 @@ def early_stop() -> None:
         accuracies[stop] = evaluate(network, images, labels, [attack]).robust
 
     ends = {"every image to the end": False, "evaluate": True}
-    found = Rounds({what: partial(run, stop) for what, stop in ends.items()}, 1)
+    found = Turns({what: partial(run, stop) for what, stop in ends.items()}, 1)
     for what, stop in ends.items():
         measured = f"{what}, accuracy {accuracies[stop]}"
-        gain = found.ratio("every image to the end", what)
+        gain = found.ratio("every image to the end", what).number()
         row("PGD-100 margin, undefended madry (ratio of speeds)", measured, found.time(what), gain)
 
 
@@ -246,7 +222,8 @@ def memory() -> None:
         for steps in (10, 1000)
     }
     for steps, kilobytes in peaks.items():
-        row("peak memory", f"{steps} steps, {kilobytes / 1024:.0f} MB", None, kilobytes / peaks[10])
+        ratio = f"{kilobytes / peaks[10]:.2f} (n=1)"
+        row("peak memory", f"{steps} steps, {kilobytes / 1024:.0f} MB", None, ratio)
 
 
 def peak_memory(steps: int) -> int:

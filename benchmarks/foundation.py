@@ -3,14 +3,13 @@
 Usage: python benchmarks/foundation.py [--rounds N]
 
 Every pair is measured in turns, a step of one and then of the other, so that whatever else
-the machine does hits both alike; the ratio is that of the medians.
+the machine does hits both alike; a ratio is the median over the turns, with its 95 % interval.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from itertools import cycle
 from pathlib import Path
 
 import torch
+from timing import Contender, Turns, digits
 from torch import nn
 
 from multiway.backbones import build_backbone
@@ -32,26 +32,6 @@ from multiway.training import Recipe, Silent, Team, open_run, prepare
 from multiway.training.loop import _Training
 
 BATCH = 64
-
-
-def digits(n: int) -> ImageSet:
-    """Random bytes in the shape of MNIST: speed does not depend on what is in them."""
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (n, 1, 28, 28), dtype=torch.uint8, generator=generator)
-    labels = torch.randint(0, 10, (n,), generator=generator)
-    return ImageSet("random", "train", images, labels, tuple("0123456789"))
-
-
-def ratio(ours: Callable[[], None], theirs: Callable[[], None], rounds: int) -> float:
-    """Time of `ours` over time of `theirs`, medians of alternating rounds after one of warm-up."""
-    times: tuple[list[float], list[float]] = ([], [])
-    for round_ in range(rounds + 1):
-        for which, work in enumerate((ours, theirs)):
-            start = time.perf_counter()
-            work()
-            if round_:
-                times[which].append(time.perf_counter() - start)
-    return statistics.median(times[0]) / statistics.median(times[1])
 
 
 class Ours:
@@ -110,14 +90,15 @@ def inference(model: nn.Module) -> Callable[[], None]:
     return passes
 
 
-def seconds(work: Callable[[], object], rounds: int = 5) -> float:
-    """The median time of `work`."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def ratio(ours: Contender, theirs: Contender, rounds: int) -> str:
+    """Wall time of `ours` over that of `theirs`."""
+    turns = Turns({"ours": ours, "theirs": theirs}, rounds, clock=time.perf_counter, warmup=1)
+    return turns.ratio("ours", "theirs").number(3)
+
+
+def seconds(work: Contender, rounds: int = 5) -> float:
+    """The median wall time of `work`."""
+    return Turns({"work": work}, rounds, clock=time.perf_counter).time("work")
 
 
 def help_seconds() -> float:
@@ -144,16 +125,16 @@ def main() -> None:
     for backbone, encoding in (("a", "1ofk"), ("a", "ro"), ("madry", "1ofk"), ("madry", "ro")):
         ours = Ours(data, backbone, encoding)
         value = ratio(ours.step, bare_step(data, backbone, encoding), rounds)
-        row(f"our step / bare step, `{backbone}`, {encoding}", f"{value:.3f}", "1.05")
+        row(f"our step / bare step, `{backbone}`, {encoding}", value, "1.05")
         spent = seconds(ours.save)
         row(f"saving its state, once an epoch and a minute, `{backbone}`", f"{spent:.2f} s", "")
     value = ratio(Ours(data, "a", "ro").step, Ours(data, "a", "1ofk").step, rounds)
-    row("RO step / 1ofK step, `a`", f"{value:.3f}", "1.10")
+    row("RO step / 1ofK step, `a`", value, "1.10")
     for backbone in ("a", "wong"):
         network = build_backbone(backbone, 2000)
         folded = EncodedClassifier(network, Encoding.make("ro", 10)).fold()
         value = ratio(inference(folded), inference(build_backbone(backbone, 10)), 2 * rounds)
-        row(f"folded RO inference / one-hot inference, `{backbone}`", f"{value:.3f}", "1.02")
+        row(f"folded RO inference / one-hot inference, `{backbone}`", value, "1.02")
     row(
         "codebook, K=1000, L=2000",
         f"{seconds(lambda: Codebook.random_orthogonal(1000, 2000)):.2f} s",

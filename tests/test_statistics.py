@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiway.errors import MultiwayError
-from multiway.statistics import Interval, Z, across_seeds, clustered, mean, proportion
+from multiway.statistics import Interval, Z, across_seeds, clustered, mean, median, proportion
 
 
 @given(st.integers(1, 100_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -27,6 +27,32 @@ def test_wilson_bounds_solve_the_score_equation(case: tuple[int, int]) -> None:
             assert abs(p - bound) == pytest.approx(
                 Z * math.sqrt(bound * (1 - bound) / n), rel=1e-6, abs=1e-9
             )
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 7, 20, 99, 1000])
+def test_the_interval_of_a_median_covers_it_in_95_percent(n: int) -> None:
+    found = median([float(value) for value in reversed(range(1, n + 1))])
+    assert (found.value, found.n) == ((n + 1) / 2, n)
+    if math.isinf(found.low):
+        assert math.isinf(found.high)
+        assert scipy.stats.binom.cdf(0, n, 0.5) > 0.025
+        return
+    rank = int(found.low)
+    assert found.high == n + 1 - rank
+    # One value further in would cover it too seldom.
+    assert 1 - 2 * scipy.stats.binom.cdf(rank - 1, n, 0.5) >= 0.95
+    assert 1 - 2 * scipy.stats.binom.cdf(rank, n, 0.5) < 0.95
+
+
+def test_a_median_with_values_that_are_never_reached() -> None:
+    assert astuple(median([1.0, 2.0, math.inf], least=0.0)) == (2.0, 0.0, math.inf, 3)
+    assert median([math.inf] * 8).value == math.inf
+
+
+@pytest.mark.parametrize("values", [[], [1.0, math.nan]])
+def test_a_median_of_no_numbers_is_refused(values: list[float]) -> None:
+    with pytest.raises(MultiwayError, match="a median needs numbers"):
+        median(values)
 
 
 def test_symmetry_and_width() -> None:

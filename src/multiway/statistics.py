@@ -9,7 +9,7 @@ from typing import Any
 
 from multiway.errors import MultiwayError
 
-__all__ = ["Interval", "across_seeds", "clustered", "mean", "proportion"]
+__all__ = ["Interval", "across_seeds", "clustered", "mean", "median", "proportion"]
 
 # The 97.5 % point of the normal distribution.
 Z = 1.959963984540054
@@ -60,6 +60,37 @@ def mean(values: Sequence[float]) -> Interval:
     variance = math.fsum((value - centre) ** 2 for value in values) / (n - 1)
     half = float(stdtrit(n - 1, 0.975)) * math.sqrt(variance / n)
     return Interval(centre, centre - half, centre + half, n)
+
+
+def median(values: Sequence[float], *, least: float = -math.inf) -> Interval:
+    """The median of independent `values`, with a 95 % interval that assumes no distribution.
+
+    The bounds are the r-th smallest and the r-th largest value, with the largest r for which the
+    chance of fewer than r values below the median, Binomial(n, 1/2), is at most 2.5 %. Fewer than
+    six values bound nothing: the interval is then [`least`, inf]. Infinite values are welcome.
+
+    Example:
+        >>> median([3.0, 1.0, 2.0, 4.0, 5.0, 6.0]).number()
+        '3.50 [1.00, 6.00] (n=6)'
+    """
+    n = len(values)
+    if n < 1 or any(math.isnan(value) for value in values):
+        raise MultiwayError(f"a median needs numbers, at least one, not {list(values)[:5]}")
+    ordered, rank = sorted(values), _median_rank(n)
+    low, high = (ordered[rank - 1], ordered[n - rank]) if rank else (least, math.inf)
+    return Interval((ordered[(n - 1) // 2] + ordered[n // 2]) / 2, low, high, n)
+
+
+def _median_rank(n: int) -> int:
+    """The largest r for which the chance of fewer than r of n fair coins is at most 2.5 %; or 0."""
+    rank, term, total = 0, 1, 0
+    while True:
+        total += term
+        # Whole numbers, so that nothing is rounded: total / 2^n <= 1 / 40.
+        if 40 * total > 2**n:
+            return rank
+        term = term * (n - rank) // (rank + 1)
+        rank += 1
 
 
 def proportion(successes: int, n: int) -> Interval:

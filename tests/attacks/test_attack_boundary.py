@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from attack_models import Affine, Perceptron, near_the_plane
-from scipy.stats import binom
 from torch import Tensor, nn
 
 from multiway.attacks import AttackWarning
@@ -169,16 +168,3 @@ def test_schotts_figures() -> None:
     assert (few.median.value, few.median.low, few.median.high) == (1, 0, math.inf)
     never = schott_protocol(torch.zeros(8), torch.zeros(8, dtype=torch.bool))
     assert (never.median.value, never.accuracy.value) == (math.inf, 1)
-
-
-@pytest.mark.parametrize("n", [1, 5, 6, 7, 20, 99, 1000])
-def test_the_interval_covers_the_median_in_95_percent(n: int) -> None:
-    distances = torch.arange(1, n + 1, dtype=torch.float64)
-    median = schott_protocol(distances, distances > 0).median
-    if median.low == 0:
-        assert binom.cdf(0, n, 0.5) > 0.025
-        return
-    rank = int(median.low)
-    assert median.high == n + 1 - rank
-    assert 1 - 2 * binom.cdf(rank - 1, n, 0.5) >= 0.95
-    assert 1 - 2 * binom.cdf(rank, n, 0.5) < 0.95

@@ -19,7 +19,7 @@ from multiway.attacks.noise import Noise
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.randomness import seeded
-from multiway.statistics import Interval, proportion
+from multiway.statistics import Interval, median, proportion
 from multiway.threat import L2, Linf, Threat
 
 __all__ = ["Boundary", "DistanceSummary", "schott_protocol"]
@@ -170,31 +170,9 @@ def schott_protocol(l2: Tensor, broken: Tensor, threshold: float = 1.5) -> Dista
             f"there must be a distance and a verdict for each image, not {list(l2.shape)} and "
             f"{list(broken.shape)}"
         )
-    distances = torch.where(broken, l2.double(), math.inf).sort().values
-    n, rank = len(distances), _median_rank(len(distances))
-    median = Interval(
-        value=float(distances[(n - 1) // 2] + distances[n // 2]) / 2,
-        low=float(distances[rank - 1]) if rank else 0.0,
-        high=float(distances[n - rank]) if rank else math.inf,
-        n=n,
-    )
-    return DistanceSummary(median, proportion(int((distances > threshold).sum()), n), threshold)
-
-
-def _median_rank(n: int) -> int:
-    """The largest r for which the r-th smallest and largest of n enclose the median; or 0.
-
-    The number of values below the median is binomial with a half; r is such that the chance of
-    fewer than r is at most 2.5 %.
-    """
-    rank, term, total = 0, 1, 0
-    while True:
-        total += term
-        # Whole numbers, so that nothing is rounded: total / 2^n <= 1 / 40.
-        if 40 * total > 2**n:
-            return rank
-        term = term * (n - rank) // (rank + 1)
-        rank += 1
+    distances = torch.where(broken, l2.double(), math.inf)
+    far = proportion(int((distances > threshold).sum()), len(distances))
+    return DistanceSummary(median(distances.tolist(), least=0.0), far, threshold)
 
 
 def _starts(bridge: Bridge, wanted: Tensor) -> tuple[Tensor, Tensor]:
