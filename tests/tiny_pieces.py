@@ -15,8 +15,8 @@ from typing import Any
 from multiway.engine import Finished, LocalEngine, Silent, compute
 from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
+from multiway.locks import locked
 from multiway.store import Piece, Store, Workplace
-from multiway.store.locks import locked
 
 __all__ = [
     "Threads",

@@ -78,6 +78,28 @@ def test_a_killed_training_ends_in_the_same_weights(tiny_npz: Path, tmp_path: Pa
     assert whole.read_bytes() == killed.read_bytes()
 
 
+def test_a_second_training_in_the_same_folder_is_refused(tiny_npz: Path, tmp_path: Path) -> None:
+    options = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--save-every", "0", "--out")
+    subprocess.run(command(*options, "whole"), cwd=tmp_path, check=True, capture_output=True)
+    line = command(*options, "shared", "--resume")
+    first = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while saved_step(tmp_path / "shared") < 1 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    first.send_signal(signal.SIGSTOP)  # so that it is surely under way while the second starts
+    second = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(timeout=120) == 0
+    assert second.returncode == 2
+    assert "another process is training in shared; wait for its end" in second.stderr
+    assert "Traceback" not in second.stderr
+    whole, shared = (tmp_path / name / "model.safetensors" for name in ("whole", "shared"))
+    assert whole.read_bytes() == shared.read_bytes()
+    assert sorted(path.name for path in (tmp_path / "shared").iterdir()) == sorted(
+        path.name for path in (tmp_path / "whole").iterdir()
+    )
+
+
 def test_interrupt_from_the_keyboard(tiny_npz: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         command("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--epochs", "500", "--out", "run"),

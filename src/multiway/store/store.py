@@ -16,7 +16,7 @@ from typing import Any
 from multiway import __version__
 from multiway.errors import MultiwayError
 from multiway.files import make_directory, read_json, sha256, write_json
-from multiway.store.locks import locked
+from multiway.locks import locked
 from multiway.store.piece import Piece, Record, Workplace
 
 __all__ = ["MARK", "Damaged", "Store", "record_digest"]

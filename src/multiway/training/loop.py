@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import Any, Protocol
@@ -75,11 +76,12 @@ def train(
             The first one writes and is observed.
 
     Raises:
-        MultiwayError: the loss diverged, the disk is full, or a worker is gone; the last good
-            state is kept.
+        MultiwayError: the loss diverged, the disk is full, a worker is gone, or another process
+            trains in the same directory; the last good state is kept.
     """
-    with isolated():
-        _Training(job, run, device, observer or Silent(), team or Team()).go(save_every)
+    team = team or Team()
+    with isolated(), run.alone() if team.first else contextlib.nullcontext():
+        _Training(job, run, device, observer or Silent(), team).go(save_every)
     return job.model
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import platform
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import multiway
 from multiway.classifier import CONFIG, WEIGHTS
 from multiway.errors import MultiwayError
 from multiway.files import make_directory, read_json, write_atomic, write_json
+from multiway.locks import locked
 
 __all__ = ["Run", "open_run", "versions", "write_report"]
 
@@ -23,6 +26,7 @@ STATE = "state.safetensors"
 METRICS = "metrics.jsonl"
 BEST = "best.safetensors"
 GOOD = "good.safetensors"
+LOCK = ".lock"
 
 # What a run's result depends on; the rest of config.json is for the reader.
 DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
@@ -102,6 +106,21 @@ class Run:
         if not isinstance(config, dict) or not all(key in config for key in DETERMINING):
             raise MultiwayError(f"{self.directory / CONFIG} does not describe a multiway run")
         return config
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else trains in this directory inside the block.
+
+        Raises:
+            MultiwayError: another process does so already; nothing is touched.
+        """
+        with locked(self.directory / LOCK, needed=False) as mine:
+            if not mine:
+                raise MultiwayError(
+                    f"another process is training in {self.directory}; wait for its end, or choose "
+                    "another --out"
+                )
+            yield
 
     def write_result(self, name: str, value: dict[str, Any]) -> Path:
         """Write `results/NAME.json`, with the versions it was made with."""
