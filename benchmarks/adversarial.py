@@ -1,6 +1,6 @@
 """Speed of adversarial training against plain PyTorch: ratios inside one run.
 
-Usage: python benchmarks/adversarial.py [--rounds N] [--threads N] [--workers]
+Usage: python benchmarks/adversarial.py [--rounds N] [--threads N] [--networks NAME...] [--workers]
 
 A step of ours and a step written by hand take turns, so that whatever else the machine does hits
 both alike; a ratio is the median over the turns, with its 95 % interval (none below six turns).
@@ -114,6 +114,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="steps of each contender")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--networks", nargs="+", default=["wong", "madry"])
     parser.add_argument("--workers", action="store_true", help="also 2 workers against 2 threads")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -125,7 +126,7 @@ def main() -> None:
     print("| measured | figure | at most |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for backbone in ("wong", "madry"):
+        for backbone in arguments.networks:
             for encoding, objective in (("1ofk", "own"), ("ro", "own"), ("ro", "margin")):
                 mine = ours(data, backbone, encoding, objective, folder)
                 theirs = bare(data, backbone, encoding, objective)
