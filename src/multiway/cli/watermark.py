@@ -59,6 +59,14 @@ Resume = Annotated[
 SaveEvery = Annotated[
     float, typer.Option("--save-every", help="Seconds between two saved states.", min=0)
 ]
+OwnerData = Annotated[
+    str | None,
+    typer.Option("--data", help="The run's data set; needed to confirm folder:DIR or npz:FILE."),
+]
+OwnerOther = Annotated[
+    str | None,
+    typer.Option("--other", help="The unrelated images; needed to confirm folder:DIR or npz:FILE."),
+]
 RunFolder = Annotated[Path, typer.Option("--out", help="The folder of the run.")]
 
 
@@ -201,6 +209,8 @@ def steal(
     resume: Resume = False,
     save_every: SaveEvery = 60.0,
     seed: Seed = 0,
+    data: OwnerData = None,
+    other: OwnerOther = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     json: Json = False,
@@ -216,7 +226,7 @@ def steal(
     choose("start", start, watermark.STARTS)
     place = choose_device(device)
     stolen, config = load_run(run, backbone)
-    half, measuring = watermark.halves(load_trained_on(config, "test", data_dir))
+    half, measuring = watermark.halves(load_trained_on(config, "test", data_dir, data))
     plan = theft_recipe(config, recipe, lr, start).override(epochs=epochs, batch_size=batch_size)
     job = watermark.steal(
         stolen, half, encoding, plan, start=start, backbone=backbone,
@@ -225,7 +235,7 @@ def steal(
     job.config["stolen_from"] = str(run)
     # The thief does not know the mark; whoever runs this command may.
     known = "watermark" in config
-    held_out = watermark.load_key(config, data_dir).held_out if known else None
+    held_out = watermark.load_key(config, data_dir, data, other).held_out if known else None
     label = f"thief {encoding} {start}"
     tell(trained(job, measuring, held_out, out, label, resume, save_every, place, backbone), json)
 
@@ -249,6 +259,8 @@ def detect(
     weights: Weights = None,
     backbone: TrustedBackbone = None,
     out: Out = None,
+    data: OwnerData = None,
+    other: OwnerOther = None,
     data_dir: DataDir = None,
     device: Device = "auto",
     json: Json = False,
@@ -269,12 +281,12 @@ def detect(
         check_writable(out)
     runs, known = suspects or [], unmarked or []
     config = Run(owner).config()
-    key = load_key(config, data_dir)
+    key = load_key(config, data_dir, data, other)
     for folder in [*runs, *known]:
         check_classes(folder, owner, key)
     check_unmarked(known)
     examined, _ = load_subjects(
-        [*runs, *known], network or [], weights or [], data=str(config["data"]["name"]),
+        [*runs, *known], network or [], weights or [], data=data or str(config["data"]["name"]),
         data_dir=data_dir, backbone=backbone, limit=1, device=place,
     )  # fmt: skip
     found = examine(examined, key, place)

@@ -5,7 +5,7 @@ from multiway.data.catalog import CORRUPTIONS, DATASETS, Dataset, data_directory
 from multiway.data.download import fetch
 from multiway.data.images import ImageSet, batches, to_float
 from multiway.data.inventory import FileCheck, Presence, status, verify
-from multiway.data.loading import load
+from multiway.data.loading import check_confirmed, load
 from multiway.data.splits import stratified_split
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "ImageSet",
     "Presence",
     "batches",
+    "check_confirmed",
     "data_directory",
     "fetch",
     "flip",

@@ -10,18 +10,23 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from multiway.data.images import ImageSet
 from multiway.data.splits import by_turns, stratified_split
 from multiway.errors import MultiwayError
 
-__all__ = ["load_folder"]
+__all__ = ["FORMATS", "load_folder", "open_image"]
 
 _TEST_FRACTION = 0.2
 _SEED = 0
 _GREY_MODES = ("1", "L", "LA", "La")
 _DEEP_MODES = ("I", "F")
+
+# The formats whose decoders only decode. Pillow would take others too, and hands EPS to
+# Ghostscript, which runs whatever program the file holds.
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+MAX_PIXELS = 2**26
 
 # What Pillow raises for files that are cut short, altered, or decompress to an absurd size.
 _UNREADABLE = (
@@ -146,10 +151,34 @@ def _numbered(by_class: dict[str, list[Path]], classes: Sequence[str]) -> list[t
     return [(path, classes.index(name)) for name, paths in by_class.items() for path in paths]
 
 
+def open_image(path: Path) -> Image.Image:
+    """The image file at `path`, opened by its content and not decoded yet; the caller closes it.
+
+    Raises:
+        MultiwayError: it is none of `FORMATS`, or has more than `MAX_PIXELS` pixels.
+        OSError: it cannot be read.
+    """
+    try:
+        image = Image.open(path, formats=FORMATS)
+    except UnidentifiedImageError as error:
+        raise MultiwayError(
+            f"{path} is no image of a kind that is read here: allowed are "
+            f"{', '.join(FORMATS)}; convert it, move it away, or hide it with a leading dot"
+        ) from error
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        image.close()
+        raise MultiwayError(
+            f"{path} has {width} x {height} pixels, and at most {MAX_PIXELS:,} are read; make it "
+            "smaller"
+        )
+    return image
+
+
 def _header(path: Path) -> tuple[str, tuple[int, int]]:
     """Mode and (width, height), without decoding the pixels."""
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             mode, size = image.mode, image.size
     except _UNREADABLE as error:
         raise _unreadable(path, error) from error
@@ -163,7 +192,7 @@ def _header(path: Path) -> tuple[str, tuple[int, int]]:
 def _decode(path: Path, mode: str, side: tuple[int, int] | None) -> NDArray[np.uint8]:
     """Pixels, [H, W] in mode L or [H, W, 3] in mode RGB."""
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             converted = image.convert(mode)
     except _UNREADABLE as error:
         raise _unreadable(path, error) from error

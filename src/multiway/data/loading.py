@@ -16,7 +16,22 @@ from multiway.data.readers import READ
 from multiway.data.reading import Labelled, missing
 from multiway.errors import MultiwayError, choose
 
-__all__ = ["load"]
+__all__ = ["check_confirmed", "load"]
+
+
+def check_confirmed(name: str, where: Path | str, option: str = "--data") -> None:
+    """Refuse to follow a path that nobody typed: a run's configuration may be a stranger's.
+
+    Args:
+        name: the data set that `where` names; one of ours passes.
+        where: the configuration, for the message.
+        option: how the user confirms the path.
+    """
+    if name.partition(":")[0] in ("folder", "npz"):
+        raise MultiwayError(
+            f"{where} says that its data is {name}, a path on this machine; repeat it with "
+            f"{option} {name} if you trust it"
+        )
 
 
 def load(

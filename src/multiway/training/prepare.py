@@ -8,7 +8,7 @@ from typing import Any
 
 from multiway.backbones import build_backbone
 from multiway.classifier import EncodedClassifier, load_classifier
-from multiway.data import ImageSet, load, stratified_split
+from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import isolated, seeded
@@ -121,11 +121,20 @@ def load_run(
     return load_classifier(directory, backbone, weights=run.best.name if best else None), config
 
 
-def load_trained_on(config: dict[str, Any], split: str, data_dir: Path | None) -> ImageSet:
-    """The data a run was trained on, in `split`."""
-    name = str(config["data"]["name"])
+def load_trained_on(
+    config: dict[str, Any], split: str, data_dir: Path | None, data: str | None = None
+) -> ImageSet:
+    """The data a run was trained on, in `split`.
+
+    Args:
+        data: its name, given by the user; needed where the configuration names a path, which is
+            never followed on its word alone.
+    """
+    if data is None:
+        data = str(config["data"]["name"])
+        check_confirmed(data, "the run's configuration")
     size = int(config["classifier"]["backbone"]["size"])
-    return load(name, split, data_dir, size)
+    return load(data, split, data_dir, size if data.startswith("folder:") else None)
 
 
 def _square_size(data: ImageSet) -> int:

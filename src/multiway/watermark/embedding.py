@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multiway.data import ImageSet, load, stratified_split
+from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.errors import MultiwayError
 from multiway.training import Job, Recipe, load_trained_on, prepare
 from multiway.watermark.mark import Mark, fitted, marked_images, source_images
@@ -161,8 +161,17 @@ def _each(images: Tensor) -> Iterator[bytes]:
         yield hashlib.blake2b(pixels.data, digest_size=16).digest()
 
 
-def load_key(config: dict[str, Any], data_dir: Path | None = None) -> Key:
+def load_key(
+    config: dict[str, Any],
+    data_dir: Path | None = None,
+    data: str | None = None,
+    other: str | None = None,
+) -> Key:
     """The key of a run made by `multiway watermark embed`, from its configuration.
+
+    Args:
+        data: the run's data set, needed where it is a path, see `load_trained_on`.
+        other: the data set of an `unrelated` mark, needed where it is a path.
 
     Raises:
         MultiwayError: the run carries no mark, or the data is not what it was.
@@ -186,10 +195,13 @@ def load_key(config: dict[str, Any], data_dir: Path | None = None) -> Key:
                 "images: take its config.json as multiway watermark embed wrote it"
             )
     mark = Mark.from_dict(kept["mark"])
-    train, test = (load_trained_on(config, split, data_dir) for split in ("train", "test"))
+    if mark.other is not None and other is None:
+        check_confirmed(mark.other, "the owner's run", "--other")
+    train, test = (load_trained_on(config, split, data_dir, data) for split in ("train", "test"))
     key = make_key(
         mark, train, test, counts["trained"],
-        other=load_other(mark, data_dir), held_out=counts["held_out"],
+        other=load_other(mark if other is None else replace(mark, other=other), data_dir),
+        held_out=counts["held_out"],
     )  # fmt: skip
     if key.held_out.sha256 != kept["held_out_sha256"]:
         raise MultiwayError(
