@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from multiway.artifact import BuildContext
 from multiway.engine import LocalEngine, compute
 from multiway.errors import MultiwayError
-from multiway.store import Damaged, Store, Workplace
-from tiny_pieces import Tiny, Watching, start, times_made
+from multiway.store import Damaged, Store
+from tiny_artifacts import Tiny, Watching, start, times_made
 
 
 @pytest.fixture
@@ -32,14 +33,14 @@ def log(tmp_path: Path) -> Path:
 
 
 def test_a_piece_is_made_once_and_found_again(store: Store, log: Path) -> None:
-    piece = Tiny("a", log)
-    assert piece not in store
+    artifact = Tiny("a", log)
+    assert artifact not in store
     with pytest.raises(MultiwayError, match="tiny a is not in .*; run it first"):
-        store.read(piece)
-    assert store.make(piece)
-    assert store.make(Tiny("a", log, takes=9.0))  # the same identity, so the same piece
+        store.read(artifact)
+    assert store.make(artifact)
+    assert store.make(Tiny("a", log, takes=9.0))  # the same identity, so the same artifact
     assert times_made(log, "a") == 1
-    record = Store(store.directory).read(piece)
+    record = Store(store.directory).read(artifact)
     assert record.notes == {"attempt": 1}
     assert record.versions["multiway"]
     assert (record.folder / "text").read_text() == "a()"
@@ -48,14 +49,14 @@ def test_a_piece_is_made_once_and_found_again(store: Store, log: Path) -> None:
 class Counting(Tiny):
     """Its record has numbers for names, which JSON makes words of."""
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         return {"counts": {number: 0.1 * number for number in (1, 2, 10)}, "pair": (1, None)}
 
 
 def test_a_record_is_what_it_was_after_json(store: Store, log: Path) -> None:
-    piece = Counting("counts", log)
-    store.make(piece)
-    told = Store(store.directory).read(piece).notes
+    artifact = Counting("counts", log)
+    store.make(artifact)
+    told = Store(store.directory).read(artifact).notes
     assert told == {"counts": {"1": 0.1, "2": 0.2, "10": 1.0}, "pair": [1, None]}
 
 
@@ -67,11 +68,11 @@ def test_identity_decides_the_key(log: Path) -> None:
 
 def test_it_appears_whole_by_one_rename(store: Store, log: Path) -> None:
     seen: list[bool] = []
-    piece = Tiny("a", log, takes=0.2)
-    store.make(piece, tell=lambda share: seen.append(piece in store))
+    artifact = Tiny("a", log, takes=0.2)
+    store.make(artifact, progress=lambda share: seen.append(artifact in store))
     assert seen
     assert not any(seen)
-    assert piece in store
+    assert artifact in store
     assert list((store.directory / "work").iterdir()) == []
     assert list((store.directory / "locks").iterdir()) == []
 
@@ -95,15 +96,15 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
     "file truncated": ("text", truncate, "text was cut short or edited"),
     "file edited": ("text", lambda path: path.write_text("x()"), "text was cut short or edited"),
     "file missing": ("text", lambda path: path.unlink(), "text is missing"),
-    "record truncated": ("piece.json", truncate, "piece.json was cut short or edited"),
+    "record truncated": ("artifact.json", truncate, "artifact.json was cut short or edited"),
     "record without its checksum": (
-        "piece.json",
+        "artifact.json",
         drop_checksum,
-        "piece.json was cut short or edited",
+        "artifact.json was cut short or edited",
     ),
-    "record edited": ("piece.json", edit_record, "piece.json was cut short or edited"),
+    "record edited": ("artifact.json", edit_record, "artifact.json was cut short or edited"),
     "record without files": (
-        "piece.json", lambda path: path.write_text("{}"), "piece.json was cut short or edited"
+        "artifact.json", lambda path: path.write_text("{}"), "artifact.json was cut short or edited"
     ),
 }  # fmt: skip
 
@@ -111,55 +112,55 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_seen_and_set_aside(store: Store, log: Path, kind: str) -> None:
     name, damage, told = DAMAGE[kind]
-    piece, other = Tiny("a", log), Tiny("b", log)
-    store.make(piece)
+    artifact, other = Tiny("a", log), Tiny("b", log)
+    store.make(artifact)
     store.make(other)
-    file = store.read(piece).folder / name
-    if name == "piece.json" and kind == "record truncated":
+    file = store.read(artifact).folder / name
+    if name == "artifact.json" and kind == "record truncated":
         file.write_text(file.read_text().rstrip())  # so that the last byte counts
     damage(file)
     fresh = Store(store.directory)
     with pytest.raises(Damaged, match=told):
-        fresh.read(piece)
-    aside = fresh.set_aside(piece)
+        fresh.read(artifact)
+    aside = fresh.set_aside(artifact)
     assert aside is not None
     assert any(aside.iterdir())
-    assert piece not in fresh
-    assert fresh.make(piece)
-    assert (fresh.read(piece).folder / "text").read_text() == "a()"
+    assert artifact not in fresh
+    assert fresh.make(artifact)
+    assert (fresh.read(artifact).folder / "text").read_text() == "a()"
     assert times_made(log, "a") == 2
     assert times_made(log, "b") == 1
     assert fresh.read(other).notes == {"attempt": 1}
 
 
 def test_a_piece_without_its_record_is_made_again(store: Store, log: Path) -> None:
-    piece = Tiny("a", log)
-    store.make(piece)
-    (store.read(piece).folder / "piece.json").unlink()
-    assert piece not in store
-    assert store.make(piece)
-    assert piece.text(store) == "a()"
+    artifact = Tiny("a", log)
+    store.make(artifact)
+    (store.read(artifact).folder / "artifact.json").unlink()
+    assert artifact not in store
+    assert store.make(artifact)
+    assert artifact.text(store) == "a()"
     assert len(list((store.directory / "damaged").iterdir())) == 1
 
 
 def test_a_whole_piece_is_not_set_aside(store: Store, log: Path) -> None:
     # Two processes may find the same damage; the slower one must not touch what the other mended.
-    piece = Tiny("a", log)
-    store.make(piece)
-    assert store.set_aside(piece) is None
-    assert piece in store
+    artifact = Tiny("a", log)
+    store.make(artifact)
+    assert store.set_aside(artifact) is None
+    assert artifact in store
     assert store.set_aside(Tiny("b", log)) is None
 
 
 def test_another_process_keeps_its_piece(store: Store, log: Path) -> None:
-    piece = Tiny("a", log)
-    lock = store.directory / "locks" / piece.key
+    artifact = Tiny("a", log)
+    lock = store.directory / "locks" / artifact.key
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert store.make(piece) is False
-        assert store.set_aside(piece) is None
+        assert store.make(artifact) is False
+        assert store.set_aside(artifact) is None
     assert times_made(log, "a") == 0
-    assert store.make(piece)
+    assert store.make(artifact)
     assert not lock.exists()
 
 
@@ -173,47 +174,47 @@ def test_no_two_processes_have_a_lock(tmp_path: Path) -> None:
 
 
 def test_a_lock_on_a_deleted_file_counts_for_nothing(store: Store, log: Path) -> None:
-    piece = Tiny("a", log)
-    lock = store.directory / "locks" / piece.key
+    artifact = Tiny("a", log)
+    lock = store.directory / "locks" / artifact.key
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         lock.unlink()  # as its holder does at the end, while another has it open
-        assert store.make(piece)
+        assert store.make(artifact)
     assert times_made(log, "a") == 1
 
 
 def test_what_an_attempt_left_is_gone_on_from(store: Store, log: Path) -> None:
-    piece = Tiny("a", log, how="goes on")
-    work = store.directory / "work" / f"tiny-{piece.key}"
+    artifact = Tiny("a", log, how="goes on")
+    work = store.directory / "work" / f"tiny-{artifact.key}"
     work.mkdir()
     (work / "state").write_text("whole")
     (work / ".text.1234").write_text("half")  # what a kill in the middle of a write leaves
-    assert store.make(piece)
-    assert sorted(path.name for path in store.read(piece).folder.iterdir()) == [
-        "piece.json", "state", "text",
+    assert store.make(artifact)
+    assert sorted(path.name for path in store.read(artifact).folder.iterdir()) == [
+        "artifact.json", "state", "text",
     ]  # fmt: skip
-    assert "began_again" not in store.read(piece).notes
+    assert "began_again" not in store.read(artifact).notes
 
 
 @pytest.mark.parametrize("left", ["state", "file"])
 def test_damaged_leftovers_are_set_aside(store: Store, log: Path, left: str) -> None:
-    piece = Tiny("a", log, how="goes on")
-    work = store.directory / "work" / f"tiny-{piece.key}"
+    artifact = Tiny("a", log, how="goes on")
+    work = store.directory / "work" / f"tiny-{artifact.key}"
     if left == "state":
         work.mkdir()
         (work / "state").write_text("who")
     else:
         work.write_text("not a folder")
-    assert store.make(piece)
-    assert str(work) in store.read(piece).notes["began_again"]
+    assert store.make(artifact)
+    assert str(work) in store.read(artifact).notes["began_again"]
     assert len(list((store.directory / "damaged").iterdir())) == 1
 
 
 def test_an_error_of_the_piece_leaves_its_work(store: Store, log: Path) -> None:
-    piece = Tiny("a", log, how="fails")
+    artifact = Tiny("a", log, how="fails")
     for _ in range(2):
         with pytest.raises(MultiwayError, match="it was made to fail"):
-            store.make(piece)
+            store.make(artifact)
     assert times_made(log, "a") == 2  # no third time: the leftovers were not to blame
     assert list((store.directory / "locks").iterdir()) == []
     assert store.make(Tiny("a", log))
@@ -253,7 +254,7 @@ def test_a_file_that_may_not_grow(store: Store, log: Path) -> None:
     # The same for anybody: a process whose files may have 1 MB at most.
     store.make(Tiny("a", log))
     program = (
-        "import resource, signal, sys; from pathlib import Path; from tiny_pieces import Tiny\n"
+        "import resource, signal, sys; from pathlib import Path; from tiny_artifacts import Tiny\n"
         "from multiway.store import Store; from multiway.errors import MultiwayError\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))\n"
@@ -280,7 +281,7 @@ def test_folders_that_are_no_store(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     mark = tmp_path / "new" / "store.json"
     mark.write_text('{"format": 7, "multiway": "9.9"}')
-    with pytest.raises(MultiwayError, match=r"format 7, .* reads format 1; .*made it \(9.9\)"):
+    with pytest.raises(MultiwayError, match=r"format 7, .* reads format 2; .*made it \(9.9\)"):
         Store(tmp_path / "new")
     mark.write_text('{"format"')
     with pytest.raises(MultiwayError, match="store.json is not valid JSON"):
@@ -298,8 +299,8 @@ def test_two_processes_may_create_it_at_once(tmp_path: Path) -> None:
 def test_damage_is_mended_by_a_computation(store: Store, log: Path) -> None:
     parent = Tiny("a", log)
     child, other = Tiny("b", log, (parent,)), Tiny("c", log)
-    for piece in (parent, child, other):
-        store.make(piece)
+    for artifact in (parent, child, other):
+        store.make(artifact)
     truncate(store.read(child).folder / "text")
     fresh, notes = Store(store.directory), Watching()
     engine = LocalEngine(fresh, 1)

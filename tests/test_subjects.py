@@ -10,9 +10,9 @@ import torch
 
 from conftest import Command
 from multiway import EncodedClassifier, Encoding, encode_model
+from multiway.cli.models import load_subjects
 from multiway.data import load
 from multiway.errors import MultiwayError
-from multiway.subjects import load_subjects
 from multiway.training import load_recipe, open_run, prepare
 from multiway.weights import save_weights
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
-__all__ = ["MultiwayError", "MultiwayWarning", "choose", "nearest"]
+__all__ = ["MultiwayError", "MultiwayWarning", "UnusableFile", "choose", "nearest"]
 
 
 class MultiwayError(Exception):
@@ -13,6 +14,14 @@ class MultiwayError(Exception):
 
     The command line prints it as one line, `error: ...`, and exits with status 2.
     """
+
+
+class UnusableFile(MultiwayError):
+    """A file that was cut short, edited or made otherwise: what it held must be made again."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(what)
+        self.path = path
 
 
 class MultiwayWarning(UserWarning):

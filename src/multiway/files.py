@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, UnusableFile
 
 __all__ = [
     "atomic",
@@ -89,8 +89,8 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise MultiwayError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
-        raise MultiwayError(
-            f"{path} is not valid JSON ({error}); it was cut short or edited"
+        raise UnusableFile(
+            path, f"{path} is not valid JSON ({error}); it was cut short or edited"
         ) from error
 
 

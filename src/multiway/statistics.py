@@ -9,7 +9,7 @@ from typing import Any
 
 from multiway.errors import MultiwayError
 
-__all__ = ["Interval", "across_seeds", "clustered", "mean", "median", "proportion"]
+__all__ = ["Interval", "across_seeds", "bound", "clustered", "mean", "median", "proportion"]
 
 # The 97.5 % point of the normal distribution.
 Z = 1.959963984540054
@@ -25,18 +25,37 @@ class Interval:
     n: int
 
     def __str__(self) -> str:
-        return (
-            f"{100 * self.value:.1f} % [{100 * self.low:.1f}, {100 * self.high:.1f}] (n={self.n})"
-        )
+        return self._write(100, " %", ".1f")
 
     def number(self, digits: int = 2) -> str:
         """As a plain number, for what is not a share."""
-        value, low, high = (f"{x:.{digits}f}" for x in (self.value, self.low, self.high))
+        return self._write(1, "", f".{digits}f")
+
+    def points(self) -> str:
+        """As a difference of shares, in percentage points with their sign."""
+        return self._write(100, " points", "+.1f")
+
+    def _write(self, factor: float, unit: str, form: str) -> str:
+        value = f"{factor * self.value:{form}}{unit}"
+        if math.isinf(self.low) and math.isinf(self.high):
+            return f"{value} [no interval] (n={self.n})"
+        low, high = (
+            f"{factor * end:{form}}" if math.isfinite(end) else "no bound"
+            for end in (self.low, self.high)
+        )
         return f"{value} [{low}, {high}] (n={self.n})"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+        """For JSON, which has no infinity: a value or a bound that is infinite is None."""
+        return {key: bound(value) for key, value in asdict(self).items()}
+
+
+def bound(value: float, low: float = -math.inf, high: float = math.inf) -> float | None:
+    """A number as JSON holds it, cut off at `low` and `high`; None where it is infinite.
+
+    Student's intervals know nothing of a metric's range; beyond it there is nothing.
+    """
+    return min(max(value, low), high) if math.isfinite(value) else None
 
 
 def mean(values: Sequence[float]) -> Interval:

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import atomic
 
 __all__ = ["load_tensors", "read_tensors", "save_weights", "write_tensors"]
@@ -41,10 +41,13 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
         return safetensors.torch.load_file(path)
     except FileNotFoundError as error:
         raise MultiwayError(f"there is no file {path}") from error
-    except (safetensors.SafetensorError, OSError) as error:
-        raise MultiwayError(
+    except OSError as error:
+        raise MultiwayError(f"cannot read {path}: {error.strerror or error}") from error
+    except safetensors.SafetensorError as error:
+        raise UnusableFile(
+            path,
             f"{path} is not a whole safetensors file ({error}); it was cut short, altered, or is "
-            "of another format"
+            "of another format",
         ) from error
 
 
@@ -53,16 +56,18 @@ def load_tensors(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> No
     expected = model.state_dict()
     for name, tensor in tensors.items():
         if name in expected and expected[name].shape != tensor.shape:
-            raise MultiwayError(
+            raise UnusableFile(
+                path,
                 f"{path} does not fit this network: {name} is {list(tensor.shape)} in the file and "
-                f"{list(expected[name].shape)} in the network"
+                f"{list(expected[name].shape)} in the network",
             )
     missing, unexpected = model.load_state_dict(tensors, strict=False)
     # Names that share one tensor are written once, so a name may be absent whose twin is there.
     pointers = {expected[name].data_ptr() for name in tensors if name in expected}
     missing = [name for name in missing if expected[name].data_ptr() not in pointers]
     if missing or unexpected:
-        raise MultiwayError(
+        raise UnusableFile(
+            path,
             f"{path} does not fit this network: it lacks {', '.join(missing) or 'nothing'} and has "
-            f"{', '.join(unexpected) or 'nothing'} besides"
+            f"{', '.join(unexpected) or 'nothing'} besides",
         )

@@ -28,7 +28,7 @@ from multiway.attacks import (
     evaluate,
     transfer,
 )
-from multiway.attacks.layout import fast_network
+from multiway.attacks.fast_network import fast_network
 from multiway.classifier import encode_model
 from multiway.errors import MultiwayError
 from multiway.threat import L2, Linf

@@ -32,9 +32,9 @@ from multiway.attacks import (
 )
 from multiway.attacks.batches import Batch
 from multiway.attacks.evaluate import CLEAN, STANDING
-from multiway.attacks.identity import describe, fingerprint
 from multiway.attacks.pgd import default_share, paper_step
 from multiway.errors import MultiwayError
+from multiway.identity import describe, fingerprint
 from multiway.threat import L2, Linf
 
 THREAT = Linf(0.08)

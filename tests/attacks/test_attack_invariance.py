@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from multiway import EncodedClassifier, Encoding
 from multiway.attacks import FGSM, PGD, Attack, AttackResult, NAttack, Noise
-from multiway.attacks.layout import Arranged, prefers_channels_last
+from multiway.attacks.fast_network import Arranged, prefers_channels_last
 from multiway.backbones import build_backbone
 from multiway.threat import L2, Linf
 

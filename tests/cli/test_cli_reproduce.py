@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from conftest import Command, command
-from multiway.cli import working
-from multiway.cli.working import Working
+from multiway.cli import live_table
+from multiway.cli.live_table import Working
 from multiway.engine import Finished
-from tiny_pieces import Tiny, until
+from tiny_artifacts import Tiny, until
 
 
 def one_line(ran: subprocess.CompletedProcess[str]) -> str:
@@ -99,7 +99,7 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     (plan,) = json.loads(ran.stdout)["studies"]
     # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, and their gradients by objective.
     assert (plan["cells"], plan["trainings"]) == (18, 4)
-    assert plan["pieces"] == plan["left"] == 12
+    assert plan["artifacts"] == plan["left"] == 12
     assert not (tmp_path / "s").exists()
 
 
@@ -117,11 +117,11 @@ def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    pieces = tmp_path / "killed" / "pieces"
-    until(lambda: len(list(pieces.glob("*/*/piece.json"))) >= 2, seconds=240)
+    artifacts = tmp_path / "killed" / "artifacts"
+    until(lambda: len(list(artifacts.glob("*/*/artifact.json"))) >= 2, seconds=240)
     run.kill()
     run.wait(30)
-    before = {path: path.stat().st_mtime_ns for path in pieces.glob("*/*/piece.json")}
+    before = {path: path.stat().st_mtime_ns for path in artifacts.glob("*/*/artifact.json")}
     assert 2 <= len(before) < 12
     ran = {
         store: in_process(*words, tmp_path / store, "--jobs", 1, "--json")
@@ -161,7 +161,7 @@ def test_lines_where_there_is_no_terminal(
     told = capsys.readouterr()
     assert told.out == ""
     lines = told.err.splitlines()
-    assert lines[0] == "1 pieces are in the store, 3 are to be made"
+    assert lines[0] == "1 artifacts are in the store, 3 are to be made"
     assert "tiny a (50%)" in lines[1]
     assert lines.count("tiny b: another process is making it; it is waited for") == 1
     assert "failed: tiny c: no luck" in lines

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conftest import Command
 from multiway.data import load
 from multiway.data.folder import FORMATS, open_image
 from multiway.errors import MultiwayError
-from conftest import Command
 
 # Encapsulated PostScript that writes a file when an interpreter runs it.
 POSTSCRIPT = """%!PS-Adobe-3.0 EPSF-3.0

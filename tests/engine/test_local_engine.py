@@ -16,7 +16,17 @@ import pytest
 from multiway.engine import LocalEngine, compute
 from multiway.errors import MultiwayError
 from multiway.store import Store
-from tiny_pieces import Threads, Tiny, Watching, alive, processes_of, row, start, times_made, until
+from tiny_artifacts import (
+    Threads,
+    Tiny,
+    Watching,
+    alive,
+    processes_of,
+    row,
+    start,
+    times_made,
+    until,
+)
 
 RUN = "tiny.run_row(*sys.argv[1:3], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))"
 
@@ -82,7 +92,7 @@ def test_pieces_that_cannot_be_sent(
         compute([Local("local", log), Tiny("good", log)], store, engine)
     assert times_made(log, "good") == 1
     (tmp_path / "later_module.py").write_text(
-        "from tiny_pieces import Tiny\nclass Later(Tiny):\n    pass\n"
+        "from tiny_artifacts import Tiny\nclass Later(Tiny):\n    pass\n"
     )
     monkeypatch.syspath_prepend(tmp_path)  # which the process that runs already does not know
     Later = importlib.import_module("later_module").Later
@@ -95,14 +105,14 @@ def test_a_killed_run_goes_on_and_leaves_nobody(store: Store, log: Path) -> None
     count, jobs = 8, 2
     run = start(RUN, store.directory, log, count, 0.5, jobs)
     parts = row(log, count, 0.5)
-    until(lambda: sum(piece in store for piece in parts) >= 2)
-    until(lambda: len(list(log.iterdir())) > sum(piece in store for piece in parts))
+    until(lambda: sum(artifact in store for artifact in parts) >= 2)
+    until(lambda: len(list(log.iterdir())) > sum(artifact in store for artifact in parts))
     run.kill()
     run.wait(30)
     workers = processes_of(log)
     until(lambda: not any(alive(worker) for worker in workers), seconds=5)
     run.communicate()
-    done = [piece for piece in parts if piece in store]
+    done = [artifact for artifact in parts if artifact in store]
     begun = len(list(log.iterdir()))
     assert 2 <= len(done) < len(parts)
     assert begun - len(done) <= jobs  # lost: what was in hand
@@ -126,10 +136,10 @@ def test_two_runs_on_one_store(store: Store, log: Path) -> None:
     errors = [run.communicate(timeout=180)[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0], errors
     parts = row(log, 10, 0.3)
-    assert [times_made(log, piece.name) for piece in parts] == [1] * 11
+    assert [times_made(log, artifact.name) for artifact in parts] == [1] * 11
     assert len(processes_of(log)) == 2  # both have worked
     fresh = Store(store.directory)
-    assert [fresh.read(piece).notes for piece in parts] == [{"attempt": 1}] * 11
+    assert [fresh.read(artifact).notes for artifact in parts] == [{"attempt": 1}] * 11
     for name in ("work", "locks"):
         assert list((store.directory / name).iterdir()) == []
 
@@ -173,9 +183,9 @@ def test_each_piece_has_one_thread(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    piece = Threads("threads", tmp_path)
+    artifact = Threads("threads", tmp_path)
     with closing(LocalEngine(store, 1)) as engine:
-        compute([piece], store, engine)
-    assert store.read(piece).notes == {"threads": 1}
+        compute([artifact], store, engine)
+    assert store.read(artifact).notes == {"threads": 1}
     assert os.environ["OMP_NUM_THREADS"] == "2"
     assert "MKL_NUM_THREADS" not in os.environ

@@ -16,7 +16,7 @@ from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
 from multiway.store import Store
 from multiway.studies import declare, find, scale_of
-from tiny_pieces import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
+from tiny_artifacts import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
 
 pytest.importorskip("ray", reason="the extra multiway[cluster] is not installed")
 
@@ -100,7 +100,7 @@ def test_a_study_whose_worker_is_killed(place: Place) -> None:
     killer = threading.Thread(target=kill)
     killer.start()
     watch = Watching()
-    compute(study.pieces(), place.store, place.engine, watch)
+    compute(study.artifacts(), place.store, place.engine, watch)
     killer.join()
     assert len(killed) == 1
     assert len(watch.notes) == 1
@@ -122,15 +122,17 @@ def test_errors_are_not_tried_again_and_deaths_three_times(place: Place) -> None
         1, 1, 3, 1,
     ]  # fmt: skip
     assert watch.outcomes["tiny bad"].error == "it was made to fail"
-    assert "ZeroDivisionError: a defect (tiny_pieces.py" in str(watch.outcomes["tiny broken"].error)
+    assert "ZeroDivisionError: a defect (tiny_artifacts.py" in str(
+        watch.outcomes["tiny broken"].error
+    )
     assert "3 times in all" in str(watch.outcomes["tiny dying"].error)
     assert place.engine.capacity == 2
 
 
 def test_one_thread_a_task(place: Place) -> None:
-    piece = Threads("threads", place.log)
-    compute([piece], place.store, place.engine)
-    assert place.store.read(piece).notes == {"threads": 1}
+    artifact = Threads("threads", place.log)
+    compute([artifact], place.store, place.engine)
+    assert place.store.read(artifact).notes == {"threads": 1}
 
 
 def test_a_store_that_the_hosts_do_not_see(place: Place, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is computed when: order, urgency, failures, and pieces that others are making."""
+"""What is computed when: order, urgency, failures, and artifacts that others are making."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiway.engine import LocalEngine, compute, order
 from multiway.engine.schedule import urgency
 from multiway.errors import MultiwayError
 from multiway.store import Store
-from tiny_pieces import Tiny, Watching, start, times_made, until
+from tiny_artifacts import Tiny, Watching, start, times_made, until
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,12 @@ def test_parents_come_before_children_and_each_once(tmp_path: Path) -> None:
     a, b = Tiny("a", tmp_path), Tiny("b", tmp_path)
     c = Tiny("c", tmp_path, (a, b))
     d = Tiny("d", tmp_path, (c, a))
-    assert [piece.title() for piece in order([d, c, b])] == ["tiny a", "tiny b", "tiny c", "tiny d"]
+    assert [artifact.title() for artifact in order([d, c, b])] == [
+        "tiny a",
+        "tiny b",
+        "tiny c",
+        "tiny d",
+    ]
 
 
 def test_urgency_is_the_longest_chain(tmp_path: Path) -> None:
@@ -46,8 +51,8 @@ def test_urgency_is_the_longest_chain(tmp_path: Path) -> None:
     c = Tiny("c", tmp_path, (a,), guess=5.0)
     d = Tiny("d", tmp_path, (b, c), guess=10.0)
     e = Tiny("e", tmp_path, (a,), guess=7.0)
-    pieces = order([d, e])
-    assert urgency(pieces) == {a.key: 16.0, b.key: 30.0, c.key: 15.0, d.key: 10.0, e.key: 7.0}
+    artifacts = order([d, e])
+    assert urgency(artifacts) == {a.key: 16.0, b.key: 30.0, c.key: 15.0, d.key: 10.0, e.key: 7.0}
 
 
 def test_the_most_urgent_comes_first(place: Place) -> None:
@@ -86,7 +91,10 @@ def test_what_only_finished_pieces_need_is_not_made(place: Place) -> None:
 
 @pytest.mark.parametrize(
     ("how", "told"),
-    [("fails", "it was made to fail"), ("breaks", r"ZeroDivisionError: a defect \(tiny_pieces.py")],
+    [
+        ("fails", "it was made to fail"),
+        ("breaks", r"ZeroDivisionError: a defect \(tiny_artifacts.py"),
+    ],
 )
 def test_a_failure_leaves_the_others_done(place: Place, how: str, told: str) -> None:
     bad = Tiny(f"{how}-bad", place.log, how=how)

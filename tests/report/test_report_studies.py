@@ -19,11 +19,11 @@ from multiway.report.studies import (
     study_tables,
     write_markdown,
 )
-from multiway.report.studies.dots import draw_study_dots
-from multiway.report.studies.lines import draw_study_lines, left_out
+from multiway.report.studies.dot_plot import draw_study_dots
+from multiway.report.studies.labels import SMOKE, difference, in_order, measured, verdict_counts
+from multiway.report.studies.line_chart import draw_study_lines, left_out
 from multiway.report.studies.matrix import draw_study_matrix
 from multiway.report.studies.watermark import origin
-from multiway.report.studies.words import SMOKE, difference, in_order, measured, verdict_counts
 from multiway.statistics import mean
 from multiway.studies.cells import StudyCell
 from multiway.studies.pictures import write_landscapes, write_saliency
@@ -340,8 +340,8 @@ class TestPictures:
         assert len(surface.figure.axes) == 2
 
     def test_missing_arrays_are_named(self, tmp_path: Path) -> None:
-        study = result(figure="saliency", pictures={"maps": "pieces/none.safetensors"})
-        with pytest.raises(MultiwayError, match="there is no file .*pieces/none.safetensors"):
+        study = result(figure="saliency", pictures={"maps": "artifacts/none.safetensors"})
+        with pytest.raises(MultiwayError, match="there is no file .*artifacts/none.safetensors"):
             study_pictures(study, tmp_path)
 
 

@@ -14,7 +14,7 @@ import pytest
 from browsing import needs_chromium
 from driving import Browser
 from multiway.report.studies import study_markdown, write_study_page
-from multiway.report.studies.words import LEGEND, SMOKE
+from multiway.report.studies.labels import LEGEND, SMOKE
 from multiway.studies.result import HOLDS, StudyResult, Verdict
 from study_results import length, result, transfer, verdict
 

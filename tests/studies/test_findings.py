@@ -1,4 +1,4 @@
-"""What a result tells of how it was made: by the records of its pieces."""
+"""What a result tells of how it was made: by the records of its artifacts."""
 
 from __future__ import annotations
 
@@ -10,27 +10,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from multiway.artifact import Artifact, BuildContext
 from multiway.report.studies import study_markdown
-from multiway.store import Piece, Store, Workplace
-from multiway.store.store import record_digest
+from multiway.store import Store, record_digest
 from multiway.studies import Cell, Study, find, scale_of
 from multiway.studies.measures import Measure
 
 
 @dataclass(frozen=True)
-class Noted(Piece):
-    """A piece that is nothing but its record."""
+class Noted(Artifact):
+    """An artifact that is nothing but its record."""
 
     name: str
     warnings: tuple[tuple[str, str], ...] | None = None
 
     kind = "noted"
-
-    def identity(self) -> dict[str, Any]:
-        return {"name": self.name}
-
-    def parents(self) -> tuple[Piece, ...]:
-        return ()
 
     def title(self) -> str:
         return f"attack {self.name}"
@@ -38,7 +32,7 @@ class Noted(Piece):
     def seconds(self) -> float:
         return 0.0
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         notes: dict[str, Any] = {"seconds": 30.0}
         return notes if self.warnings is None else {**notes, "warnings": dict(self.warnings)}
 
@@ -47,37 +41,37 @@ class Noted(Piece):
 class Right(Measure):
     """All images are right."""
 
-    read: tuple[Piece, ...]
+    read: tuple[Artifact, ...]
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         return self.read
 
     def values(self, store: Store) -> Tensor:
         return torch.ones(1, 4, dtype=torch.float64)
 
 
-def study_of(*pieces: Piece) -> Study:
+def study_of(*artifacts: Artifact) -> Study:
     return Study(
         name="transfer", title="?", question="?", paper="", figure="dots",
-        cells=(Cell("A-RO", "clean", Right(pieces)),), data="none", models="none", n=4, seeds=(0,),
+        cells=(Cell("A-RO", "clean", Right(artifacts)),), data="none", models="none", n=4, seeds=(0,),
     )  # fmt: skip
 
 
-def made(tmp_path: Path, *pieces: Piece) -> Store:
+def made(tmp_path: Path, *artifacts: Artifact) -> Store:
     store = Store(tmp_path / "store").create()
-    assert all(store.make(piece) for piece in pieces)
+    assert all(store.make(artifact) for artifact in artifacts)
     return store
 
 
 def test_warnings_of_attacks_are_told_once_with_their_number(tmp_path: Path) -> None:
-    pieces = (
+    artifacts = (
         Noted("one", (("masked-gradients", "broke 5 of 250"),)),
         Noted("two", (("masked-gradients", "broke 9 of 250"), ("zero-gradients", "at 4"))),
         Noted("three", ()),
         Noted("a model"),
     )
-    store = made(tmp_path, *pieces)
-    result = find(study_of(*pieces), scale_of("smoke"), store)
+    store = made(tmp_path, *artifacts)
+    result = find(study_of(*artifacts), scale_of("smoke"), store)
     assert result.provenance.warnings == (
         "masked-gradients, 2 of 3 attacks; in the first (attack one): broke 5 of 250",
         "zero-gradients, 1 of 3 attacks; in the first (attack two): at 4",
@@ -89,12 +83,12 @@ def test_warnings_of_attacks_are_told_once_with_their_number(tmp_path: Path) -> 
 
 
 def test_versions_are_those_that_made_the_pieces(tmp_path: Path) -> None:
-    pieces = (Noted("one"), Noted("two"))
-    store = made(tmp_path, *pieces)
-    record = store.read(pieces[0]).folder / "piece.json"
+    artifacts = (Noted("one"), Noted("two"))
+    store = made(tmp_path, *artifacts)
+    record = store.read(artifacts[0]).folder / "artifact.json"
     told = json.loads(record.read_text())
     told["versions"]["multiway"] = "0.0.9"
     record.write_text(json.dumps({**told, "sha256": record_digest(told)}))
-    result = find(study_of(*pieces), scale_of("smoke"), Store(store.directory))
+    result = find(study_of(*artifacts), scale_of("smoke"), Store(store.directory))
     assert result.provenance.versions["multiway"] == "0.0.9 and 0.1.0"
     assert not result.provenance.warnings

@@ -52,10 +52,10 @@ def test_no_cell_is_declared_twice(smoke: dict[str, Study]) -> None:
 
 
 def test_all_studies_share_their_models(smoke: dict[str, Study]) -> None:
-    """What several studies need is one piece: the same network, recipe and seed."""
+    """What several studies need is one artifact: the same network, recipe and seed."""
     transfer, correlation = smoke["transfer"], smoke["correlation"]
     models = {
-        study.name: {parent.key for piece in study.pieces() for parent in piece.parents()}
+        study.name: {parent.key for artifact in study.artifacts() for parent in artifact.parents()}
         for study in (transfer, correlation)
     }
     assert models["correlation"] <= models["transfer"]

@@ -11,19 +11,20 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import Landscape, sign_correlation
+from multiway.artifact import Artifact
 from multiway.encoding import Encoding
 from multiway.engine import LocalEngine, Silent, compute, order
 from multiway.errors import MultiwayError
-from multiway.store import Piece, Store
+from multiway.store import Store
 from multiway.studies import declare, find, scale_of, write_result
-from multiway.studies.building import coded_model
+from multiway.studies.artifacts import Crafted, Decided, Signs
+from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import claims
 from multiway.studies.images import Images
 from multiway.studies.models import Trained
 from multiway.studies.paper import check_known
+from multiway.studies.picture_artifacts import Bent
 from multiway.studies.pictures import SaliencyPictures, read_pictures
-from multiway.studies.picturing import Bent
-from multiway.studies.pieces import Crafted, Decided, Signs
 from multiway.studies.result import UNMEASURED, StudyResult, read_result
 from multiway.studies.study import Study
 
@@ -42,15 +43,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(shared / "clean-studies").create()
 
 
-def make(pieces: list[Piece], store: Store) -> None:
-    for piece in order(pieces):
-        while not store.make(piece):
+def make(artifacts: list[Artifact], store: Store) -> None:
+    for artifact in order(artifacts):
+        while not store.make(artifact):
             time.sleep(0.1)  # another test process is at it
 
 
 def run(name: str, store: Store) -> tuple[Study, StudyResult]:
     study = declare(name, SMOKE)
-    make(study.pieces(), store)
+    make(study.artifacts(), store)
     return study, find(study, SMOKE, store)
 
 
@@ -91,14 +92,14 @@ def test_every_claim_finds_its_cells_at_cpu(name: str) -> None:
 @pytest.mark.parametrize("name", CLEAN)
 def test_a_substitute_is_another_training(name: str) -> None:
     shown = [
-        piece
-        for piece in declare(name, SMOKE).pieces()
-        if isinstance(piece, Decided) and isinstance(piece.shown, Crafted)
+        artifact
+        for artifact in declare(name, SMOKE).artifacts()
+        if isinstance(artifact, Decided) and isinstance(artifact.shown, Crafted)
     ]
     assert shown or name == "saliency"
-    for piece in shown:
-        assert isinstance(piece.shown, Crafted)
-        target, source = piece.target, piece.shown.source
+    for artifact in shown:
+        assert isinstance(artifact.shown, Crafted)
+        target, source = artifact.target, artifact.shown.source
         assert isinstance(target, Trained)
         assert isinstance(source, Trained)
         assert target.key == source.key or target.seed != source.seed
@@ -118,14 +119,19 @@ def test_white_box_cells_attack_the_model_itself() -> None:
     for name in ("length", "controls", "objectives"):
         for cell in declare(name, SMOKE).cells:
             for some in getattr(cell.measure, "decided", ()):
-                for piece in some:
-                    own = isinstance(piece.shown, Crafted) and piece.shown.source == piece.target
+                for artifact in some:
+                    own = (
+                        isinstance(artifact.shown, Crafted)
+                        and artifact.shown.source == artifact.target
+                    )
                     assert own == cell.white_box
 
 
 def test_the_length_study_changes_what_it_says() -> None:
     models = {
-        piece.target for piece in declare("length", SMOKE).pieces() if isinstance(piece, Decided)
+        artifact.target
+        for artifact in declare("length", SMOKE).artifacts()
+        if isinstance(artifact, Decided)
     }
     trained = [model for model in models if isinstance(model, Trained)]
     assert {model.code_length for model in trained} == {None, 10, 200}
@@ -196,9 +202,9 @@ def test_a_smoke_run_is_whole(name: str, store: Store) -> None:
 class Left(Silent):
     """Remembers what was to be made."""
 
-    left: list[Piece]
+    left: list[Artifact]
 
-    def planned(self, done: list[Piece], left: list[Piece]) -> None:
+    def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
         self.left = left
 
 
@@ -206,7 +212,7 @@ def test_a_second_run_computes_nothing(store: Store) -> None:
     study, result = run("controls", store)
     watch, engine = Left(), LocalEngine(store, 1)
     try:
-        compute(study.pieces(), store, engine, watch)
+        compute(study.artifacts(), store, engine, watch)
     finally:
         engine.close()
     assert watch.left == []
@@ -295,7 +301,7 @@ def test_landscapes_are_of_images_as_told(store: Store) -> None:
         assert sum(wrong["RO"]) == 1
         rest = [number for number, each in enumerate(wrong["RO"]) if not each]
         assert not any(wrong["1ofK"][number] for number in rest)
-    bent = next(piece for piece in study.pieces() if isinstance(piece, Bent))
+    bent = next(artifact for artifact in study.artifacts() if isinstance(artifact, Bent))
     right, others = bent.values(store, right=True), bent.values(store, right=False)
     assert bool((right.isnan() | others.isnan()).all())
     assert len(right) >= 100
@@ -317,14 +323,16 @@ def test_the_papers_networks_start(tmp_path: Path) -> None:
     here = Store(tmp_path / "store").create()
     for name in ("controls", "ablation"):
         study = declare(name, scale)
-        models = {piece.target for piece in study.pieces() if isinstance(piece, Decided)}
+        models = {
+            artifact.target for artifact in study.artifacts() if isinstance(artifact, Decided)
+        }
         assert {model.network for model in models} <= {"a", "c"}
-        chosen = [piece for piece in study.pieces() if _seed(piece) == 0]
+        chosen = [artifact for artifact in study.artifacts() if _seed(artifact) == 0]
         make(chosen, here)
-        assert all(piece in here for piece in chosen)
+        assert all(artifact in here for artifact in chosen)
 
 
-def _seed(piece: Piece) -> int | None:
-    model = piece.target if isinstance(piece, Decided) else getattr(piece, "model", None)
-    assert isinstance(model, Trained) or not isinstance(piece, Decided | Signs)
+def _seed(artifact: Artifact) -> int | None:
+    model = artifact.target if isinstance(artifact, Decided) else getattr(artifact, "model", None)
+    assert isinstance(model, Trained) or not isinstance(artifact, Decided | Signs)
     return model.seed if isinstance(model, Trained) else None

@@ -10,23 +10,25 @@ import pytest
 import torch
 from torch import Tensor
 
+from multiway.artifact import Artifact
 from multiway.attacks import PGD, AutoAttack
 from multiway.encoding import Encoding
 from multiway.engine import order
 from multiway.statistics import across_seeds
-from multiway.store import Piece, Store
+from multiway.store import Store
 from multiway.studies import declare, find, paper, scale_of
+from multiway.studies.artifacts import Corrupted, Crafted, Decided
 from multiway.studies.autoattack import protocol
 from multiway.studies.benchmark import madry_setting
 from multiway.studies.claims import claims
 from multiway.studies.measures import Accuracy, CorruptedAccuracy
 from multiway.studies.models import Trained
-from multiway.studies.pieces import Corrupted, Crafted, Decided
 from multiway.studies.result import UNMEASURED
 from multiway.studies.robustness import white_box_attacks
 from multiway.studies.study import Cell, Study
 from multiway.threat import Linf
-from multiway.training import load_recipe, watch
+from multiway.training import load_recipe
+from multiway.training import overfitting as watch
 
 STUDIES = ("benchmark", "corruption", "iterations", "confidence", "epsilon", "autoattack")
 ATTACKED = ("benchmark", "iterations", "epsilon")
@@ -54,8 +56,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     """All six studies at scale smoke, one after the other in one store."""
     store = Store(tmp_path_factory.mktemp("robust") / "store").create()
     for name in STUDIES:
-        for piece in order(declared(name, "smoke").pieces()):
-            assert store.make(piece)
+        for artifact in order(declared(name, "smoke").artifacts()):
+            assert store.make(artifact)
     return store
 
 
@@ -172,7 +174,7 @@ def test_the_encodings_are_matched(scale: str) -> None:
     for data in scale_of(scale).robust:
         one, ro = (scale_of(scale).robust_model(data, name, 0) for name in ("1ofk", "ro"))
         assert one.recipe == ro.recipe
-        assert (one.backbone, one.data, one.seed) == (ro.backbone, ro.data, ro.seed)
+        assert (one.backbone, one.images, one.seed) == (ro.backbone, ro.images, ro.seed)
 
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu"])
@@ -251,7 +253,7 @@ def test_autoattack_is_whole_at_cpu_and_takes_in_the_other_studies() -> None:
 @pytest.mark.parametrize("name", STUDIES)
 def test_smoke_runs_and_a_second_time_has_nothing_to_do(name: str, store: Store) -> None:
     study = declare(name, scale_of("smoke"))
-    assert all(piece in store for piece in order(study.pieces()))
+    assert all(artifact in store for artifact in order(study.artifacts()))
     result = find(study, scale_of("smoke"), store)
     assert len(result.cells) == len(study.cells)
     assert {verdict.verdict for verdict in result.verdicts} == {UNMEASURED}
@@ -344,30 +346,32 @@ def test_corruptions_average_over_the_kinds_shown(store: Store) -> None:
 # The paper's networks
 
 
-def _kind(piece: Piece) -> tuple[object, ...]:
-    """What a piece is an example of."""
-    if isinstance(piece, Trained):
-        return "model", piece.backbone, piece.encoding, piece.recipe.name
-    if isinstance(piece, Crafted):
-        return "crafted", piece.source.network, type(piece.attack)
-    if isinstance(piece, Decided):
-        return "decided", piece.target.network
-    assert isinstance(piece, Corrupted)
-    return "corrupted", piece.target.network
+def _kind(artifact: Artifact) -> tuple[object, ...]:
+    """What an artifact is an example of."""
+    if isinstance(artifact, Trained):
+        return "model", artifact.backbone, artifact.encoding, artifact.recipe.name
+    if isinstance(artifact, Crafted):
+        return "crafted", artifact.source.network, type(artifact.attack)
+    if isinstance(artifact, Decided):
+        return "decided", artifact.target.network
+    assert isinstance(artifact, Corrupted)
+    return "corrupted", artifact.target.network
 
 
-def _one_of_each_kind(pieces: list[Piece], store: Store) -> dict[tuple[object, ...], Piece]:
-    """Of each kind the piece that needs the least that is neither in the store nor chosen yet."""
-    there = {piece.key for piece in pieces if piece in store}
-    chosen: dict[tuple[object, ...], Piece] = {}
-    kinds = list(dict.fromkeys(_kind(piece) for piece in pieces))
+def _one_of_each_kind(
+    artifacts: list[Artifact], store: Store
+) -> dict[tuple[object, ...], Artifact]:
+    """Of each kind the artifact that needs the least that is neither in the store nor chosen yet."""
+    there = {artifact.key for artifact in artifacts if artifact in store}
+    chosen: dict[tuple[object, ...], Artifact] = {}
+    kinds = list(dict.fromkeys(_kind(artifact) for artifact in artifacts))
     for kind in sorted(kinds, key=lambda kind: kind[0] != "model"):
         chosen[kind] = min(
-            (piece for piece in pieces if _kind(piece) == kind),
+            (artifact for artifact in artifacts if _kind(artifact) == kind),
             # Targets have seed 0, which all studies share.
-            key=lambda piece: (
-                sum(each.key not in there for each in order([piece])),
-                getattr(piece, "seed", 0),
+            key=lambda artifact: (
+                sum(each.key not in there for each in order([artifact])),
+                getattr(artifact, "seed", 0),
             ),
         )
         there |= {each.key for each in order([chosen[kind]])}
@@ -384,11 +388,11 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Store:
 def test_the_paper_s_scale_starts_with_its_networks(
     name: str, started: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two steps with every network of the study, and one piece of each kind that it has."""
+    """Two steps with every network of the study, and one artifact of each kind that it has."""
     monkeypatch.setattr(watch, "STEPS", 2)
-    chosen = _one_of_each_kind(order(declared_trial(name).pieces()), started)
-    for piece in order(chosen.values()):
-        assert started.make(piece)
+    chosen = _one_of_each_kind(order(declared_trial(name).artifacts()), started)
+    for artifact in order(chosen.values()):
+        assert started.make(artifact)
     networks = {kind[1] for kind in chosen if kind[0] == "model"}
     sets = {"benchmark": ("MNIST", "CIFAR-10"), "iterations": None, "autoattack": None}
     robust = scale_of("paper").robust

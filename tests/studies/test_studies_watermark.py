@@ -14,21 +14,21 @@ from multiway.store import Store
 from multiway.studies import declare, find, scale_of
 from multiway.studies.claims import claims
 from multiway.studies.images import Images
-from multiway.studies.owned import Detected, MarkShare, Owned, Recognised, Thief
 from multiway.studies.paper import check_known, rows
 from multiway.studies.result import UNMEASURED
 from multiway.studies.study import Study
+from multiway.studies.watermark_artifacts import Detected, MarkShare, Owned, Recognised, Thief
 from multiway.training import accuracy
 from multiway.watermark import STARTS, halves
 
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Store]:
-    """The study at scale smoke, all its pieces made in this process."""
+    """The study at scale smoke, all its artifacts made in this process."""
     store = Store(tmp_path_factory.mktemp("store") / "watermark").create()
     study = declare("watermark", scale_of("smoke"))
-    for piece in order(study.pieces()):
-        assert store.make(piece)
+    for artifact in order(study.artifacts()):
+        assert store.make(artifact)
     return study, store
 
 
@@ -54,9 +54,9 @@ def test_every_claim_finds_its_cells() -> None:
 @pytest.mark.real_data("cifar10")
 def test_every_model_is_trained_once_and_thieves_of_a_seed_rob_the_same_owner() -> None:
     study = declare("watermark", scale_of("cpu"))
-    pieces = order(study.pieces())
-    owners = [piece for piece in pieces if isinstance(piece, Owned)]
-    thieves = [piece for piece in pieces if isinstance(piece, Thief)]
+    artifacts = order(study.artifacts())
+    owners = [artifact for artifact in artifacts if isinstance(artifact, Owned)]
+    thieves = [artifact for artifact in artifacts if isinstance(artifact, Thief)]
     assert sorted(owner.seed for owner in owners) == [0, 1, 2]
     assert all(thief.stolen.seed == thief.seed for thief in thieves)
     # From scratch 2, and 4 encodings x 2 starts x 3 rates: the paper's two are among these.
@@ -95,9 +95,9 @@ def test_thieves_train_on_the_first_half_and_are_measured_on_the_second(
     study, store = smoke
     first, second = halves(Images("mnist5k", "test").load())
     shown = [
-        piece
-        for piece in order(study.pieces())
-        if isinstance(piece, Recognised) and isinstance(piece.suspect, Thief)
+        artifact
+        for artifact in order(study.artifacts())
+        if isinstance(artifact, Recognised) and isinstance(artifact.suspect, Thief)
     ]
     assert {one.suspect.start for one in shown if isinstance(one.suspect, Thief)} == set(STARTS)
     for one in shown:
@@ -125,9 +125,9 @@ def test_the_mark_survives_only_if_more_than_half_of_it_is_kept(kept: float, hol
 def test_frozen_convolutions_are_the_owners(smoke: tuple[Study, Store]) -> None:
     study, store = smoke
     thief = next(
-        piece
-        for piece in order(study.pieces())
-        if isinstance(piece, Thief) and (piece.encoding, piece.start) == ("ro", "frozen")
+        artifact
+        for artifact in order(study.artifacts())
+        if isinstance(artifact, Thief) and (artifact.encoding, artifact.start) == ("ro", "frozen")
     )
     before, after = thief.stolen.load(store).state_dict(), thief.load(store).state_dict()
     same = {name for name in before if name in after and before[name].shape == after[name].shape}
@@ -152,9 +152,9 @@ def test_a_verdict_of_the_owner_counts_networks(smoke: tuple[Study, Store]) -> N
 def test_the_paper_scale_starts(tmp_path: Path) -> None:
     store = Store(tmp_path / "store").create()
     study = declare("watermark", scale_of("paper", trial=True))
-    pieces = order(study.pieces())
-    chosen = [piece for piece in pieces if piece.kind in ("owned", "thief")][:2]
-    for piece in chosen:
-        assert store.make(piece)
-    suspect = next(p for p in pieces if isinstance(p, Recognised) and p.suspect is chosen[0])
+    artifacts = order(study.artifacts())
+    chosen = [artifact for artifact in artifacts if artifact.kind in ("owned", "thief")][:2]
+    for artifact in chosen:
+        assert store.make(artifact)
+    suspect = next(p for p in artifacts if isinstance(p, Recognised) and p.suspect is chosen[0])
     assert store.make(suspect)

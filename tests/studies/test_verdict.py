@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from multiway.artifact import Artifact
 from multiway.statistics import Interval
-from multiway.store import Piece, Store
+from multiway.store import Store
 from multiway.studies.claims import Claim, Comparison
 from multiway.studies.measures import Measure, NoValue, interval_of
 from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, Verdict
@@ -30,7 +31,7 @@ class Known(Measure):
 
     shares = False
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         return ()
 
     @property

@@ -13,8 +13,9 @@ import scipy.stats
 import torch
 from torch import Tensor
 
+from multiway.artifact import Artifact, BuildContext
 from multiway.statistics import Interval
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Store
 from multiway.studies.claims import Claim, Comparison
 from multiway.studies.measures import Measure
 from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED
@@ -70,18 +71,12 @@ def test_smoke_never_judges(found: dict[str | None, Interval]) -> None:
 
 
 @dataclass(frozen=True)
-class Known(Piece):
+class Known(Artifact):
     """Values [S, N] that are given."""
 
     rows: tuple[tuple[float, ...], ...]
 
     kind = "known"
-
-    def identity(self) -> dict[str, Any]:
-        return {"rows": [["nan" if math.isnan(x) else x for x in row] for row in self.rows]}
-
-    def parents(self) -> tuple[Piece, ...]:
-        return ()
 
     def title(self) -> str:
         return "known values"
@@ -89,21 +84,21 @@ class Known(Piece):
     def seconds(self) -> float:
         return 0.0
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         values = {"values": torch.tensor(self.rows, dtype=torch.float64)}
-        write_tensors(values, place.folder / "values.safetensors")
+        write_tensors(values, context.folder / "values.safetensors")
         return {}
 
 
 @dataclass(frozen=True)
 class KnownMeasure(Measure):
-    piece: Known
+    artifact: Known
 
-    def pieces(self) -> tuple[Piece, ...]:
-        return (self.piece,)
+    def artifacts(self) -> tuple[Artifact, ...]:
+        return (self.artifact,)
 
     def values(self, store: Store) -> Tensor:
-        return read_tensors(store.read(self.piece).folder / "values.safetensors")["values"]
+        return read_tensors(store.read(self.artifact).folder / "values.safetensors")["values"]
 
 
 N = 40
@@ -127,8 +122,8 @@ def judged(
         "transfer", "t", "q", "Table 3", "matrix", tuple(cells), "mnist", "m", N, (0, 1),
         objective=objective,
     )  # fmt: skip
-    for piece in study.pieces():
-        store.make(piece)
+    for artifact in study.artifacts():
+        store.make(artifact)
     comparisons = parts or (Comparison((("ro", "c"),), (("1ofk", "c"),)),)
     claim = Claim("id", "transfer", "text", "where", "accuracy", comparisons)
     found = judge(claim, study, scale_of(scale), store)

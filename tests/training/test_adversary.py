@@ -21,8 +21,8 @@ from multiway.randomness import generator
 from multiway.statistics import proportion
 from multiway.training import Recipe, Team, load_recipe, load_run, open_run, prepare, train
 from multiway.training.adversary import Adversary, InnerAttack
+from multiway.training.overfitting import Watch
 from multiway.training.run import Collapse
-from multiway.training.watch import Watch
 
 EPS = 0.2
 

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from conftest import Command
-from multiway.training.norms import SharedBatchNorm, share_norms
+from multiway.training.sync_batchnorm import SharedBatchNorm, share_norms
 
 RECIPE = """
 lr: 0.05
@@ -330,7 +330,7 @@ def test_shares_of_a_batch_cover_it_once() -> None:
 
 def test_only_what_fails_for_want_of_a_partner_is_called_so() -> None:
     from multiway.training import Team
-    from multiway.training.team import WorkerLost
+    from multiway.training.distributed import WorkerLost
 
     team = Team()
     with pytest.raises(RuntimeError, match="^reset"), team.together():

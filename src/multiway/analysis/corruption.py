@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from multiway import __version__
 from multiway.attacks.base import untouched
-from multiway.attacks.identity import fingerprint
 from multiway.data import ImageSet, to_float
 from multiway.data.corruptions import KINDS, PAPER_KINDS, SEVERITIES, corrupt
 from multiway.data.corruptions.official import check_official, official, source_name
 from multiway.errors import MultiwayError, choose
 from multiway.files import make_directory
+from multiway.identity import fingerprint
 from multiway.outputs import output_tensor
 from multiway.statistics import Interval, clustered, mean, proportion
 from multiway.weights import read_tensors, write_tensors

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from multiway.analysis.sweep import Curve, Plan, Sweep
 from multiway.attacks import PGD, Attack, AttackWarning
-from multiway.attacks.identity import describe
 from multiway.attacks.pgd import default_share
 from multiway.classifier import EncodedClassifier
 from multiway.codebook import LEAD
 from multiway.errors import MultiwayError
+from multiway.identity import describe
 from multiway.objectives import bind
 
 __all__ = [

@@ -18,10 +18,11 @@ from multiway.analysis.correlation import (
     sign_correlation,
 )
 from multiway.attacks import Attack, transfer
-from multiway.attacks.identity import attack_name, describe
+from multiway.attacks.names import attack_name
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
+from multiway.identity import describe
 from multiway.statistics import Interval, clustered, mean
 
 __all__ = ["TransferCell", "TransferMatrix", "transfer_matrix"]

@@ -24,7 +24,7 @@ from multiway.attacks.checks import (
     warn_if_random,
     warn_of_probabilities,
 )
-from multiway.attacks.layout import Arranged, agree, fast_network, plain_network
+from multiway.attacks.fast_network import Arranged, agree, fast_network, plain_network
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.objectives import Goal, bind, lead
 from multiway.outputs import output_tensor

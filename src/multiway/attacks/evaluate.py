@@ -21,9 +21,10 @@ from multiway.attacks.checks import (
     check_scores,
     clean_scores,
 )
-from multiway.attacks.identity import attack_name, fingerprint
+from multiway.attacks.names import attack_name
 from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
+from multiway.identity import fingerprint
 from multiway.statistics import Interval, proportion
 from multiway.threat import L2, Linf
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,10 +14,11 @@ from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count, warn
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
+from multiway.identity import describe_fields
 from multiway.objectives import Ascent, Goal
 from multiway.threat import Linf, Threat, make_streams
 
-__all__ = ["PGD", "default_share", "paper_step"]
+__all__ = ["PGD", "default_share"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ class PGD(Attack):
                 f"{self.restarts} restarts from the image itself are {self.restarts} times the "
                 "same run; use random_start=True"
             )
+
+    def identity(self) -> dict[str, Any]:
+        """Its settings, with the step that it takes where it leaves that open."""
+        found = describe_fields(self)
+        if self.step_size is None:
+            found["step_size"] = f"{default_share(self.steps):.6g} eps"
+        return found
 
     @classmethod
     def paper_1k(cls, threat: Threat, objective: str = "margin") -> PGD:
@@ -212,19 +221,6 @@ def default_share(steps: int) -> float:
         [1.0, 0.25, 0.062, 0.033]
     """
     return max(1 / 30, min(1.0, 2.5 / steps))
-
-
-def paper_step(threat: Threat) -> float:
-    """eps / 30: the .01 that Madry et al. take at eps .3. The paper leaves its step size open.
-
-    Without a bound, a thirtieth of a pixel's range.
-    """
-    if isinstance(threat.eps, Tensor):
-        raise MultiwayError(
-            "images with an eps of their own need a step of their own; leave step_size to PGD"
-        )
-    low, high = threat.bounds
-    return (threat.eps if math.isfinite(threat.eps) else high - low) / 30
 
 
 def _check_step_size(size: float | None, threat: Threat) -> None:

@@ -14,9 +14,10 @@ from multiway.attacks.base import NO_DECISION, Attack, decisions
 from multiway.attacks.batches import Batch, BatchStore, show_warnings
 from multiway.attacks.checks import check_count, check_model, check_scores, warn
 from multiway.attacks.evaluate import predict, score
-from multiway.attacks.identity import attack_name, fingerprint
+from multiway.attacks.names import attack_name
 from multiway.attacks.result import AttackResult
 from multiway.errors import MultiwayError
+from multiway.identity import fingerprint
 from multiway.statistics import Interval, proportion
 
 __all__ = ["Transfer", "craft", "transfer"]

@@ -58,10 +58,10 @@ def correlate(
     """
     from multiway.analysis import correlate as measure
     from multiway.analysis import default_objectives
+    from multiway.cli.models import load_subjects
     from multiway.files import check_writable
     from multiway.report.correlation import correlation_rows, draw_correlations
     from multiway.report.style import save_both
-    from multiway.subjects import load_subjects
     from multiway.training.run import write_report
 
     choose("value of --layers", layers, ("all", "input"))

@@ -29,7 +29,7 @@ from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
     from multiway.analysis import CorruptionExamples, CorruptionTable
-    from multiway.subjects import Subject
+    from multiway.cli.models import Subject
 
 __all__ = ["corrupt"]
 
@@ -77,8 +77,8 @@ def corrupt(
     runs' folders (for --network in --out): after a kill the same command goes on there.
     """
     from multiway.analysis import corruption_accuracy, corruption_examples
+    from multiway.cli.models import load_subjects
     from multiway.data.corruptions.official import check_official
-    from multiway.subjects import load_subjects
 
     place = choose_device(device)
     chosen, levels = parse_kinds(kinds), parse_severities(severities)

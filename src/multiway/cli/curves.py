@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multiway.cli.attacking import NORMS, Eps, Norm, Restarts, Steps, StepSize, choose_threat
+from multiway.cli.attack_options import NORMS, Eps, Norm, Restarts, Steps, StepSize, choose_threat
 from multiway.cli.console import bar, print_json, print_table, say
 from multiway.cli.options import (
     Best,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from multiway.analysis import Curve
-    from multiway.subjects import Subject
+    from multiway.cli.models import Subject
 
 __all__ = ["curves"]
 
@@ -96,10 +96,10 @@ def curves(
     """
     from multiway.analysis import default_objectives
     from multiway.attacks import AttackWarning, build_attack
+    from multiway.cli.models import load_subjects
     from multiway.data import to_float
     from multiway.report.curves import curve_tables, curve_title, draw_curves
     from multiway.report.style import save_both
-    from multiway.subjects import load_subjects
     from multiway.training.run import write_report
 
     choose("axis", against, AXES)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multiway.cli.attacking import NORMS, Eps, Norm, choose_threat
+from multiway.cli.attack_options import NORMS, Eps, Norm, choose_threat
 from multiway.cli.console import print_json, say
 from multiway.cli.options import (
     Best,
@@ -32,7 +32,7 @@ from multiway.errors import choose
 if TYPE_CHECKING:
     from multiway.analysis import Diagnosis
     from multiway.analysis.diagnosis.protocol import Progress
-    from multiway.subjects import Subject
+    from multiway.cli.models import Subject
 
 __all__ = ["diagnose"]
 
@@ -82,9 +82,9 @@ def diagnose(
     """
     from multiway.analysis import BUDGETS
     from multiway.analysis import diagnose as examine
+    from multiway.cli.models import load_subjects
     from multiway.data import to_float
     from multiway.files import check_writable
-    from multiway.subjects import load_subjects
 
     budget = BUDGETS[choose("effort", effort, BUDGETS)]
     if norm is not None:

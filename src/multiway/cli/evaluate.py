@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multiway.cli.attacking import (
+from multiway.cli.attack_options import (
     Draws,
     Eps,
     Kind,
@@ -30,6 +30,7 @@ from multiway.cli.attacking import (
 )
 from multiway.cli.console import LINE_EVERY, attack_progress, print_json, say
 from multiway.cli.evaluated import distances, result_name, settings, show
+from multiway.cli.launch import run_workers
 from multiway.cli.options import (
     Best,
     DataDir,
@@ -47,15 +48,14 @@ from multiway.cli.options import (
     choose_device,
     each_subject,
 )
-from multiway.cli.workers import run_workers
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from multiway.attacks import Attack
+    from multiway.cli.models import Subject
     from multiway.data import ImageSet
-    from multiway.subjects import Subject
     from multiway.training import Team
 
 __all__ = ["evaluate"]
@@ -117,7 +117,7 @@ def evaluate(
     the options that it has.
     """
     from multiway.classifier import EncodedClassifier
-    from multiway.subjects import load_subjects
+    from multiway.cli.models import load_subjects
     from multiway.training import Run, Team, accuracy, launched_size
 
     if (status := run_workers(workers)) is not None:

@@ -26,7 +26,7 @@ def _key(data: ImageSet, attacks: list[Attack], seed: int) -> str:
     """Eight digits that are the same only for the same attacks, seed and images."""
     from torch import nn
 
-    from multiway.attacks.identity import fingerprint
+    from multiway.identity import fingerprint
 
     given = (data.images, data.labels)
     return fingerprint(nn.Identity(), attacks=attacks, seed=seed, data=given)[:8]
@@ -43,8 +43,8 @@ def _told(row: dict[str, Any]) -> list[str]:
 def settings(attack: Attack) -> dict[str, Any]:
     """All that an attack is, for JSON; a step that it chose by itself as the share it took."""
     from multiway.attacks import PGD
-    from multiway.attacks.identity import describe
     from multiway.attacks.pgd import default_share
+    from multiway.identity import describe
 
     told: dict[str, Any] = describe(attack)
     if isinstance(attack, PGD) and attack.step_size is None:

@@ -82,11 +82,11 @@ def landscape(
 
     from multiway.analysis import default_objectives, landscapes
     from multiway.analysis.landscape import QUANTITIES
+    from multiway.cli.models import load_subjects
     from multiway.data import to_float
     from multiway.report.landscape import draw_landscape
     from multiway.report.landscape_page import MOST_MODELS, write_landscape_page
     from multiway.report.style import save_both
-    from multiway.subjects import load_subjects
     from multiway.training.run import versions, write_report
 
     choose("quantity", quantity, QUANTITIES)

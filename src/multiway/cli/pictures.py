@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiway.cli.attacking import PAPER_EPS
+from multiway.cli.attack_options import PAPER_EPS
 from multiway.cli.options import parse_number
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from multiway.cli.models import Subject
     from multiway.data import ImageSet
-    from multiway.subjects import Subject
 
 __all__ = [
     "Objectives",

@@ -91,7 +91,7 @@ def _choose(
 
 
 def _tell(results: list[StudyResult], written: list[Path], json: bool) -> None:
-    from multiway.report.studies.words import in_order, verdict_counts
+    from multiway.report.studies.labels import in_order, verdict_counts
 
     counts = verdict_counts(results)
     judged = [(each, verdict) for each in in_order(results) for verdict in each.verdicts]

@@ -89,11 +89,11 @@ def _work(
     gpus: float,
     json: bool,
 ) -> None:
-    from multiway.cli.working import Working
+    from multiway.cli.live_table import Working
     from multiway.engine import LocalEngine, compute
     from multiway.studies import find, write_result
 
-    pieces = [piece for study in studies for piece in study.pieces()]
+    artifacts = [artifact for study in studies for artifact in study.artifacts()]
     store.create()
     workers: Engine
     if engine == "ray":
@@ -105,14 +105,14 @@ def _work(
     failure: MultiwayError | None = None
     try:
         with Working(workers.capacity) as watch:
-            compute(pieces, store, workers, watch)
+            compute(artifacts, store, workers, watch)
     except MultiwayError as error:
         failure = error  # what the studies need may be there all the same
     finally:
         workers.close()
     results, paths = [], []
     for study in studies:
-        if all(piece in store for piece in study.pieces()):
+        if all(artifact in store for artifact in study.artifacts()):
             results.append(find(study, scale, store))
             if not scale.trial:  # two steps are no result, whatever the scale
                 paths.append(write_result(store.directory, results[-1]))
@@ -190,12 +190,12 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
         return
     missing = [plan["missing"] for plan in told if "missing" in plan]
     counted = f"; {len(missing)} studies lack their data and are not counted" if missing else ""
-    columns = ("study", "cells", "pieces", "left", "trainings")
+    columns = ("study", "cells", "artifacts", "left", "trainings")
     print_table(
         f"{store.directory}: about {_minutes(60 * total)} of one core, "
         f"{_minutes(60 * total / jobs)} with {jobs} processes (a rough guess; a GPU takes far "
         f"less){counted}",
-        ["study", "cells", "pieces", "to do", "trainings", "of one core"],
+        ["study", "cells", "artifacts", "to do", "trainings", "of one core"],
         [
             [str(plan.get(column, "?")) for column in columns]
             + [_minutes(60 * plan["core_minutes"]) if "core_minutes" in plan else "no data"]
@@ -207,22 +207,24 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
 
 
 def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str, Any]:
-    """The plan of one study, without the pieces that are `seen` already."""
+    """The plan of one study, without the artifacts that are `seen` already."""
     from multiway.engine import order
     from multiway.studies import declare
     from multiway.studies.models import Model
 
     study = declare(name, scale)
-    pieces = order(study.pieces())
-    left = [piece for piece in pieces if piece not in store and piece.key not in seen]
-    seconds = sum(piece.seconds() for piece in left)
-    seen.update(piece.key for piece in pieces)
+    artifacts = order(study.artifacts())
+    left = [
+        artifact for artifact in artifacts if artifact not in store and artifact.key not in seen
+    ]
+    seconds = sum(artifact.seconds() for artifact in left)
+    seen.update(artifact.key for artifact in artifacts)
     return {
         "study": name,
         "cells": len(study.cells),
-        "pieces": len(pieces),
+        "artifacts": len(artifacts),
         "left": len(left),
-        "trainings": sum(isinstance(piece, Model) for piece in left),
+        "trainings": sum(isinstance(artifact, Model) for artifact in left),
         "core_minutes": round(seconds / 60, 2),
     }
 

@@ -61,10 +61,10 @@ def saliency(
 
     from multiway.analysis import default_objectives
     from multiway.analysis.saliency import saliency as gradients_of
+    from multiway.cli.models import load_subjects
     from multiway.data import to_float
     from multiway.report.saliency import draw_saliency
     from multiway.report.style import save_both
-    from multiway.subjects import load_subjects
     from multiway.training.run import write_report
 
     place = choose_device(device)

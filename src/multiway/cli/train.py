@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiway.cli.attacking import usual_eps
+from multiway.cli.attack_options import usual_eps
 from multiway.cli.console import TrainingProgress, print_json, say
+from multiway.cli.launch import run_workers
 from multiway.cli.options import (
     DataDir,
     Device,
@@ -19,7 +20,6 @@ from multiway.cli.options import (
     Workers,
     choose_device,
 )
-from multiway.cli.workers import run_workers
 from multiway.errors import choose
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from multiway.cli.attacking import (
+from multiway.cli.attack_options import (
     Eps,
     Kappa,
     Norm,
@@ -78,10 +78,10 @@ def transfer(
     """
     from multiway.analysis import default_objectives, transfer_matrix
     from multiway.attacks import AttackWarning, build_attack, has_objective
+    from multiway.cli.models import load_subjects
     from multiway.files import check_writable
     from multiway.report.matrix import draw_matrices, transfer_rows
     from multiway.report.style import save_both
-    from multiway.subjects import load_subjects
     from multiway.training.run import write_report
 
     if out is not None:

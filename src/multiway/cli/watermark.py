@@ -271,8 +271,8 @@ def detect(
     networks which never saw the mark: the p-value is the probability that such a network shows as
     much (docs/watermark.md). Below 0.01 the verdict is that the mark is there.
     """
+    from multiway.cli.models import load_subjects
     from multiway.files import check_writable
-    from multiway.subjects import load_subjects
     from multiway.training import Run
     from multiway.watermark import judge, load_key, mark_accuracy
 

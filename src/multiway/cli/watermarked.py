@@ -11,8 +11,8 @@ from multiway.errors import MultiwayError
 if TYPE_CHECKING:
     import torch
 
+    from multiway.cli.models import Subject
     from multiway.data import ImageSet
-    from multiway.subjects import Subject
     from multiway.training import Job, Recipe
     from multiway.watermark import Detection, Key, Measured
 

@@ -1,4 +1,4 @@
-"""Who computes pieces: processes on this machine, or a Ray cluster."""
+"""Who computes artifacts: processes on this machine, or a Ray cluster."""
 
 from multiway.engine.local import LocalEngine
 from multiway.engine.schedule import Engine, Finished, Observer, Silent, compute, order

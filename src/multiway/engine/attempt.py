@@ -1,4 +1,4 @@
-"""One attempt at a piece, in whatever process: whatever goes wrong becomes a line."""
+"""One attempt at an artifact, in whatever process: whatever goes wrong becomes a line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from multiway.artifact import Artifact
 from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
-from multiway.store import Piece, Store
+from multiway.store import Store
 
 __all__ = ["ONE_THREAD", "Deaths", "attempt", "reason"]
 
-# How often a piece is tried when its process dies (the system kills it for memory, say).
+# How often an artifact is tried when its process dies (the system kills it for memory, say).
 ATTEMPTS = 3
 # Seconds between two messages of progress.
 EVERY = 0.5
@@ -23,25 +24,25 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THRE
 
 
 def attempt(
-    store: Store, piece: Piece, device: str, tell: Callable[[str, float], None]
+    store: Store, artifact: Artifact, device: str, tell: Callable[[str, float], None]
 ) -> Finished:
-    """Make one piece, and say what became of it."""
+    """Make one artifact, and say what became of it."""
     started = last = time.monotonic()
 
     def advance(share: float) -> None:
         nonlocal last
         if time.monotonic() - last > EVERY:
             last = time.monotonic()
-            tell(piece.key, share)
+            tell(artifact.key, share)
 
     try:
         with warnings.catch_warnings():
-            # What an attack warns of is kept in the record of its piece.
+            # What an attack warns of is kept in the record of its artifact.
             warnings.simplefilter("ignore")
-            there = store.make(piece, device, advance)
-    except Exception as error:  # a defect in one piece must not end the others
-        return Finished(piece.key, error=reason(error), seconds=time.monotonic() - started)
-    return Finished(piece.key, busy=not there, seconds=time.monotonic() - started)
+            there = store.make(artifact, device, advance)
+    except Exception as error:  # a defect in one artifact must not end the others
+        return Finished(artifact.key, error=reason(error), seconds=time.monotonic() - started)
+    return Finished(artifact.key, busy=not there, seconds=time.monotonic() - started)
 
 
 def reason(error: Exception) -> str:
@@ -54,15 +55,17 @@ def reason(error: Exception) -> str:
 
 
 class Deaths:
-    """Counts how often the process of a piece has died."""
+    """Counts how often the process of an artifact has died."""
 
     def __init__(self) -> None:
         self._count: dict[str, int] = {}
 
-    def of(self, piece: Piece, how: str, observer: Observer) -> Finished | None:
-        """The end of a piece whose process has died too often; None if it should be tried again."""
-        self._count[piece.key] = self._count.get(piece.key, 0) + 1
-        if self._count[piece.key] >= ATTEMPTS:
-            return Finished(piece.key, error=f"its process died ({how}), {ATTEMPTS} times in all")
-        observer.note(f"{piece.title()}: its process died ({how}); it is tried again")
+    def of(self, artifact: Artifact, how: str, observer: Observer) -> Finished | None:
+        """The end of an artifact whose process has died too often; None if it should be tried again."""
+        self._count[artifact.key] = self._count.get(artifact.key, 0) + 1
+        if self._count[artifact.key] >= ATTEMPTS:
+            return Finished(
+                artifact.key, error=f"its process died ({how}), {ATTEMPTS} times in all"
+            )
+        observer.note(f"{artifact.title()}: its process died ({how}); it is tried again")
         return None

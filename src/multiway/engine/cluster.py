@@ -1,4 +1,4 @@
-"""Pieces on a Ray cluster: on as many hosts as it has, all of which see the store."""
+"""Artifacts on a Ray cluster: on as many hosts as it has, all of which see the store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from multiway.artifact import Artifact
 from multiway.engine.attempt import ONE_THREAD, Deaths, attempt, reason
 from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
 from multiway.files import write_atomic
-from multiway.store import MARK, Piece, Store
+from multiway.store import MARK, Store
 
 __all__ = ["RayEngine"]
 
@@ -37,7 +38,7 @@ class RayEngine:
     """Tasks on a Ray cluster, each with one CPU.
 
     A task whose process or host dies is given to the cluster again, three times in all; errors of
-    a piece itself are not tried again. All hosts need multiway, the data, and the store under the
+    an artifact itself are not tried again. All hosts need multiway, the data, and the store under the
     same path.
 
     Args:
@@ -66,7 +67,7 @@ class RayEngine:
         self._ray: Any = _import_ray()
         self._store = Store(store.directory.resolve())
         self._jobs, self._gpus, self._device = jobs, gpus, device
-        self._running: dict[Any, Piece] = {}
+        self._running: dict[Any, Artifact] = {}
         self._shares: dict[str, float] = {}
         self._deaths = Deaths()
         self._ours = not self._ray.is_initialized()
@@ -100,19 +101,19 @@ class RayEngine:
             room = min(room, there.get("GPU", 0.0) / self._gpus)
         return max(1, int(room))
 
-    def submit(self, piece: Piece) -> None:
+    def submit(self, artifact: Artifact) -> None:
         """Hand it to the cluster, which chooses the host."""
         data = os.environ.get("MULTIWAY_DATA")
         # As bytes: where it is unpacked, the place of its class must be known first.
         handle = self._task.remote(
-            pickle.dumps(piece),
-            piece.key,
+            pickle.dumps(artifact),
+            artifact.key,
             str(self._store.directory),
             self._device,
             str(Path(data).resolve()) if data else None,
             list(sys.path),
         )
-        self._running[handle] = piece
+        self._running[handle] = artifact
 
     def wait(self, seconds: float, observer: Observer) -> list[Finished]:
         """See `Engine`."""
@@ -125,41 +126,41 @@ class RayEngine:
             outcome = self._outcome(handle, self._running.pop(handle), observer)
             if outcome is not None:
                 finished.append(outcome)
-        for piece in self._running.values():
-            share = _told(self._store, piece.key)
-            if share is not None and share != self._shares.get(piece.key):
-                self._shares[piece.key] = share
-                observer.advanced(piece.key, share)
+        for artifact in self._running.values():
+            share = _told(self._store, artifact.key)
+            if share is not None and share != self._shares.get(artifact.key):
+                self._shares[artifact.key] = share
+                observer.advanced(artifact.key, share)
         return finished
 
-    def _outcome(self, handle: Any, piece: Piece, observer: Observer) -> Finished | None:
+    def _outcome(self, handle: Any, artifact: Artifact, observer: Observer) -> Finished | None:
         """What became of a task; None if it was given to the cluster again."""
         errors = self._ray.exceptions
         dead = (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError)
         try:
             outcome: Finished = self._ray.get(handle)
         except dead as error:
-            end = self._deaths.of(piece, type(error).__name__, observer)
+            end = self._deaths.of(artifact, type(error).__name__, observer)
             if end is None:
-                self.submit(piece)
+                self.submit(artifact)
             return end
         except Exception as error:
             told = str(error).strip().splitlines() or [type(error).__name__]
-            return Finished(piece.key, error=f"Ray could not run it: {told[-1]}")
+            return Finished(artifact.key, error=f"Ray could not run it: {told[-1]}")
         finally:
-            _share_file(self._store, piece.key).unlink(missing_ok=True)
-        if outcome.error is None and not outcome.busy and not self._arrived(piece):
+            _share_file(self._store, artifact.key).unlink(missing_ok=True)
+        if outcome.error is None and not outcome.busy and not self._arrived(artifact):
             directory = self._store.directory
             return Finished(
-                piece.key,
+                artifact.key,
                 error=f"another host has made it, but it is not in {directory} on this one; the "
                 "store must be one folder that all hosts share",
             )
         return outcome
 
-    def _arrived(self, piece: Piece) -> bool:
+    def _arrived(self, artifact: Artifact) -> bool:
         deadline = time.monotonic() + ARRIVE
-        while piece not in self._store:
+        while artifact not in self._store:
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.1)
@@ -242,7 +243,7 @@ def _check_reachable(address: str) -> None:
 def _attempt(
     packed: bytes, key: str, directory: str, device: str, data: str | None, places: list[str]
 ) -> Finished:
-    """The task: make one piece, in a process of the cluster."""
+    """The task: make one artifact, in a process of the cluster."""
     os.environ.update(ONE_THREAD)
     if data is not None and Path(data).is_dir():  # else the host's own place
         os.environ["MULTIWAY_DATA"] = data
@@ -255,10 +256,10 @@ def _attempt(
         )
     try:
         store = Store(Path(directory))
-        piece: Piece = pickle.loads(packed)
+        artifact: Artifact = pickle.loads(packed)
     except Exception as error:
         return Finished(key, error=reason(error))
-    return attempt(store, piece, device, lambda name, share: _tell(store, name, share))
+    return attempt(store, artifact, device, lambda name, share: _tell(store, name, share))
 
 
 def _share_file(store: Store, key: str) -> Path:
@@ -270,7 +271,7 @@ def _tell(store: Store, key: str, share: float) -> None:
     try:
         write_atomic(_share_file(store, key), f"{share:.3f}".encode())
     except MultiwayError:
-        return  # on a full disk the piece itself will say so
+        return  # on a full disk the artifact itself will say so
 
 
 def _told(store: Store, key: str) -> float | None:

@@ -1,4 +1,4 @@
-"""Pieces on this machine: one process each, with one thread."""
+"""Artifacts on this machine: one process each, with one thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from multiway.artifact import Artifact
 from multiway.engine.attempt import ONE_THREAD, Deaths, attempt, reason
 from multiway.engine.schedule import Finished, Observer
 from multiway.errors import MultiwayError
-from multiway.store import Piece, Store
+from multiway.store import Store
 
 __all__ = ["LocalEngine"]
 
@@ -27,8 +28,8 @@ __all__ = ["LocalEngine"]
 class LocalEngine:
     """`jobs` processes that live as long as the engine, so that torch is loaded once in each.
 
-    A process that dies is replaced, and its piece is tried again, three times in all. The results
-    do not depend on the number of jobs: each piece has one thread. When this process dies, so do
+    A process that dies is replaced, and its artifact is tried again, three times in all. The results
+    do not depend on the number of jobs: each artifact has one thread. When this process dies, so do
     those it has started.
     """
 
@@ -44,24 +45,24 @@ class LocalEngine:
 
     @property
     def capacity(self) -> int:
-        """One piece for each process."""
+        """One artifact for each process."""
         return self._jobs
 
-    def submit(self, piece: Piece) -> None:
+    def submit(self, artifact: Artifact) -> None:
         """Give it to a free process, or to a new one."""
         while True:
-            worker = next((one for one in self._workers if one.piece is None), None)
+            worker = next((one for one in self._workers if one.artifact is None), None)
             if worker is None:
                 worker = _Worker.start(self._directory, self._device)
                 self._workers.append(worker)
             try:
-                return worker.give(piece)
+                return worker.give(artifact)
             except OSError:  # it died while it had nothing to do
                 self._workers.remove(worker)
                 worker.stop()
-            except Exception as error:  # a piece that cannot be sent
-                worker.piece = None
-                self._refused.append(Finished(piece.key, error=reason(error)))
+            except Exception as error:  # an artifact that cannot be sent
+                worker.artifact = None
+                self._refused.append(Finished(artifact.key, error=reason(error)))
                 return None
 
     def wait(self, seconds: float, observer: Observer) -> list[Finished]:
@@ -84,19 +85,19 @@ class LocalEngine:
         if not isinstance(message, Finished):
             observer.advanced(*message)
             return []
-        piece, worker.piece = worker.piece, None
-        return [] if piece is None else [replace(message, key=piece.key)]
+        artifact, worker.artifact = worker.artifact, None
+        return [] if artifact is None else [replace(message, key=artifact.key)]
 
     def _replace(self, worker: _Worker, observer: Observer) -> list[Finished]:
-        """A process has died: its piece starts again in another."""
+        """A process has died: its artifact starts again in another."""
         self._workers.remove(worker)
         worker.stop()
-        if worker.piece is None:
+        if worker.artifact is None:
             return []
-        end = self._deaths.of(worker.piece, _exit(worker.process.exitcode), observer)
+        end = self._deaths.of(worker.artifact, _exit(worker.process.exitcode), observer)
         if end is not None:
             return [end]
-        self.submit(worker.piece)
+        self.submit(worker.artifact)
         return []
 
     def close(self) -> None:
@@ -117,7 +118,7 @@ class _Worker:
 
     process: Any
     connection: Connection
-    piece: Piece | None = None
+    artifact: Artifact | None = None
 
     @classmethod
     def start(cls, directory: Path, device: str) -> _Worker:
@@ -130,9 +131,9 @@ class _Worker:
         there.close()
         return cls(process, here)
 
-    def give(self, piece: Piece) -> None:
-        self.piece = piece
-        self.connection.send(piece)
+    def give(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.connection.send(artifact)
 
     def stop(self) -> None:
         self.process.kill()
@@ -159,18 +160,18 @@ def _inherited() -> Iterator[None]:
 
 
 def _serve(connection: Connection, directory: Path, device: str) -> None:
-    """A worker's life: pieces come in, outcomes go out."""
+    """A worker's life: artifacts come in, outcomes go out."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     store = Store(directory)
     while True:
         try:
-            piece = connection.recv()
+            artifact = connection.recv()
         except EOFError:
             return
         except Exception as error:  # its class cannot be imported here; the parent knows its key
             connection.send(Finished("", error=reason(error)))
             continue
-        connection.send(attempt(store, piece, device, lambda *told: connection.send(told)))
+        connection.send(attempt(store, artifact, device, lambda *told: connection.send(told)))
 
 
 def _end_with_parent() -> None:

@@ -1,6 +1,6 @@
 """The paper's tables and figures, declared as studies over the library."""
 
-from multiway.studies.findings import find
+from multiway.studies.collect import find
 from multiway.studies.registry import STUDIES, declare
 from multiway.studies.result import StudyResult, load_results, write_result
 from multiway.studies.scales import SCALES, Scale, scale_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import another_training, correlation_cells, shown_cells
+from multiway.studies.cell_builders import another_training, correlation_cells, shown_cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 

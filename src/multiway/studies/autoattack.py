@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from multiway.attacks import APGD, FAB, Attack, AutoAttack, Square, TargetedAPGD
-from multiway.studies.building import attack_words, clean_cell
+from multiway.attacks.names import attack_words
+from multiway.studies.cell_builders import clean_cell
 from multiway.studies.images import Images
 from multiway.studies.robustness import both_encodings, named_sets, under_all, white_box_attacks
 from multiway.studies.scales import Scale

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from multiway.attacks import Attack, Boundary, NAttack
-from multiway.studies.building import ModelOf, clean_cell, shown_cells
+from multiway.studies.cell_builders import ModelOf, clean_cell, shown_cells
 from multiway.studies.images import Images
 from multiway.studies.robustness import (
     BENCHMARK,

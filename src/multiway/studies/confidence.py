@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiway.studies.building import measured_on, shown_cells
+from multiway.studies.cell_builders import measured_on, shown_cells
 from multiway.studies.robustness import colour_set, robust, substitute, transferred
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.building import (
+from multiway.studies.cell_builders import (
     SAME_STEPS,
     ModelOf,
     another_training,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from multiway.data.corruptions import PAPER_KINDS, SEVERITIES
-from multiway.studies.building import clean_cell, measured_on
+from multiway.studies.artifacts import Corrupted
+from multiway.studies.cell_builders import clean_cell, measured_on
 from multiway.studies.measures import CorruptedAccuracy
-from multiway.studies.pieces import Corrupted
 from multiway.studies.robustness import ENCODINGS, colour_set, robust
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study

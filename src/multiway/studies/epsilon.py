@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from multiway.attacks import Attack
-from multiway.studies.building import ModelOf, measured_on, shown_cells
+from multiway.studies.cell_builders import ModelOf, measured_on, shown_cells
 from multiway.studies.images import Images
 from multiway.studies.robustness import ENCODINGS, colour_set, robust, steps_told, under_all
 from multiway.studies.scales import OBJECTIVES, Scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiway.analysis import STEP, Panel, intro_panels, sign_directions
 from multiway.codebook import Codebook
-from multiway.studies.picturing import Harmful
+from multiway.studies.picture_artifacts import Harmful
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 

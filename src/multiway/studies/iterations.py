@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import ModelOf, clean_cell, shown_cells
+from multiway.studies.cell_builders import ModelOf, clean_cell, shown_cells
 from multiway.studies.robustness import (
     both_encodings,
     iterations,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from multiway.studies.building import measured_on
-from multiway.studies.picturing import Bent, NonLinear, Surface
+from multiway.studies.cell_builders import measured_on
+from multiway.studies.picture_artifacts import Bent, NonLinear, Surface
 from multiway.studies.robustness import ENCODINGS, colour_set, robust
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell, Study

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from multiway.encoding import PAPER_LENGTH
-from multiway.studies.building import (
+from multiway.studies.cell_builders import (
     SAME_STEPS,
     another_training,
     clean_cell,

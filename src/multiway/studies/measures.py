@@ -1,4 +1,4 @@
-"""From pieces to figures: how a cell's values are read, and their interval."""
+"""From artifacts to figures: how a cell's values are read, and their interval."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import sign_correlation
+from multiway.artifact import Artifact
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, across_seeds
-from multiway.store import Piece, Store
-from multiway.studies.pieces import Corrupted, Decided, Signs
+from multiway.store import Store
+from multiway.studies.artifacts import Corrupted, Decided, Signs
 
 __all__ = ["Accuracy", "Correlated", "CorruptedAccuracy", "Measure", "NoValue", "interval_of"]
 
@@ -27,7 +28,7 @@ class Measure(ABC):
     shares = True
 
     @abstractmethod
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """What it is read from."""
 
     @abstractmethod
@@ -74,7 +75,7 @@ class Accuracy(Measure):
     decided: tuple[tuple[Decided, ...], ...]
     worst: bool = False
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """All decisions."""
         return tuple(one for some in self.decided for one in some)
 
@@ -105,7 +106,7 @@ class Correlated(Measure):
 
     shares = False
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """All gradients."""
         return tuple(one for pair in self.pairs for one in pair)
 
@@ -126,7 +127,7 @@ class CorruptedAccuracy(Measure):
     corrupted: tuple[Corrupted, ...]
     kinds: tuple[str, ...]
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """One for each seed."""
         return self.corrupted
 

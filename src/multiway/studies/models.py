@@ -1,4 +1,4 @@
-"""Models as pieces: what studies train."""
+"""Models as artifacts: what studies train."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from multiway.artifact import Artifact, BuildContext
 from multiway.classifier import EncodedClassifier
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Store
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.training import Job, Recipe, load_run, open_run, prepare, train
 
-__all__ = ["Model", "Trained", "fields_of", "train_in"]
+__all__ = ["Model", "Trained", "train_in"]
 
 
-class Model(Piece):
-    """A piece that is a classifier: its folder `run` is a run directory."""
+class Model(Artifact):
+    """An artifact that is a classifier: its folder `run` is a run directory."""
 
     @property
     @abstractmethod
@@ -35,7 +36,7 @@ class Trained(Model):
     """A network trained by a recipe from its own seed.
 
     Attributes:
-        data: the name of the data set, whose `train` split is used.
+        images: what it is trained on.
         backbone: a name of the registry.
         encoding: see `Encoding`.
         recipe: with everything that differs from the named one in it.
@@ -43,10 +44,9 @@ class Trained(Model):
         code_length: None for the encoding's own.
         beta: None for sqrt(500 * length).
         code_seed: of the codebook. The paper's substitutes share the target's codebook.
-        limit: train on the first images alone, for trials.
     """
 
-    data: str
+    images: Images
     backbone: str
     encoding: str
     recipe: Recipe
@@ -54,73 +54,43 @@ class Trained(Model):
     code_length: int | None = None
     beta: float | None = None
     code_seed: int = 0
-    limit: int | None = None
 
     kind = "model"
-
-    @property
-    def _images(self) -> Images:
-        return Images(self.data, "train", self.limit)
 
     @property
     def network(self) -> str:
         """See `Model`."""
         return self.backbone
 
-    def identity(self) -> dict[str, Any]:
-        """Names and sources of recipes are for readers; their fields are what counts."""
-        recipe = fields_of(self.recipe)
-        return {
-            "images": self._images.identity(),
-            "backbone": self.backbone,
-            "encoding": self.encoding,
-            "code_length": self.code_length,
-            "beta": self.beta,
-            "code_seed": self.code_seed,
-            "recipe": recipe,
-            "seed": self.seed,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """None: it starts from the data."""
-        return ()
-
     def title(self) -> str:
         """Network, encoding, data and seed."""
         length = f" l={self.code_length}" if self.code_length else ""
         how = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
-        return (
-            f"train {self.backbone} {self.encoding}{length}{how} on {self.data}, seed {self.seed}"
-        )
+        return f"train {self.backbone} {self.encoding}{length}{how} on {self.images.data}, seed {self.seed}"
 
     def seconds(self) -> float:
         """A training step is 3 passes (forward, backward), a step of its adversary too."""
-        images = self.recipe.total_steps(len(self._images)) * self.recipe.batch_size
+        images = self.recipe.total_steps(len(self.images)) * self.recipe.batch_size
         adversary = self.recipe.adversary
         passes = 3.0 if adversary is None else 3.0 * (1 + (adversary.clean_weight > 0))
         passes += 0 if adversary is None else 3.0 * adversary.step_count
         return images * passes * pass_seconds(self.backbone)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """Train, from the last state if there is one."""
-        data = self._images.load()
+        data = self.images.load()
         job = prepare(
             data, self.backbone, self.encoding, self.recipe,
             seed=self.seed, code_length=self.code_length, beta=self.beta, code_seed=self.code_seed,
         )  # fmt: skip
-        return {**train_in(place, job), "recipe": self.recipe.name}
+        return {**train_in(context, job), "recipe": self.recipe.name}
 
 
-def fields_of(recipe: Recipe) -> dict[str, Any]:
-    """What counts of a recipe; its name and where it comes from are for readers."""
-    return recipe.model_dump(mode="json", exclude={"name", "source", "changed"})
-
-
-def train_in(place: Workplace, job: Job) -> dict[str, Any]:
+def train_in(context: BuildContext, job: Job) -> dict[str, Any]:
     """Train in the folder `run`, from the last state if there is one; what the record tells."""
-    run = open_run(place.folder / "run", job.config, resume=True)
+    run = open_run(context.folder / "run", job.config, resume=True)
     if not run.finished:
-        train(job, run, device=place.device, observer=_Teller(place))
+        train(job, run, device=context.device, observer=_Teller(context))
     last = run.metrics()[-1]
     return {"seconds": last["seconds"], "loss": last["loss"]}
 
@@ -128,11 +98,11 @@ def train_in(place: Workplace, job: Job) -> dict[str, Any]:
 class _Teller:
     """Passes a training's progress on."""
 
-    def __init__(self, place: Workplace) -> None:
-        self._place = place
+    def __init__(self, context: BuildContext) -> None:
+        self._context = context
 
     def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
-        self._place.tell(step / total)
+        self._context.progress(step / total)
 
     def epoch(self, metrics: dict[str, Any]) -> None:
         """Nothing: metrics.jsonl has it."""

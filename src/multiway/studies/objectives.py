@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import (
+from multiway.studies.cell_builders import (
     another_training,
     correlation_cells,
     measured_on,

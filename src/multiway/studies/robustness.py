@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import cache, partial
 
 from multiway.attacks import Attack
-from multiway.studies.building import ModelOf, another_training, attack_words
+from multiway.attacks.names import attack_words
+from multiway.studies.artifacts import Crafted, Decided
+from multiway.studies.cell_builders import ModelOf, another_training
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy
-from multiway.studies.pieces import Crafted, Decided
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell
 

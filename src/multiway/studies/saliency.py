@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import another_training, correlation_cells, measured_on
+from multiway.studies.cell_builders import another_training, correlation_cells, measured_on
 from multiway.studies.images import Images
-from multiway.studies.picturing import Salient
+from multiway.studies.picture_artifacts import Salient
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Cell, Study
 

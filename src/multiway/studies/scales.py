@@ -92,10 +92,8 @@ class Scale:
         recipe = with_changes(
             load_recipe(setting.recipe), {**setting.changes, **changes}, trial=self.trial
         )
-        return Trained(
-            setting.data, setting.backbone, encoding, recipe, seed,
-            limit=2 if self.trial else None, **options,
-        )  # fmt: skip
+        images = Images(setting.data, "train", 2 if self.trial else None)
+        return Trained(images, setting.backbone, encoding, recipe, seed, **options)
 
     def test_images(self, setting: Setting, *, hard: bool = False) -> Images:
         """The test images of a setting; fewer for attacks of many steps."""

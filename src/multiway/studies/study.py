@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from multiway.store import Piece
+from multiway.artifact import Artifact
 from multiway.studies.measures import Measure
 
 __all__ = ["Cell", "Study"]
@@ -54,7 +54,7 @@ class Study:
         n: test images behind most cells.
         seeds: of the trainings.
         differs: what is not as in the paper, at this scale.
-        pictures: pieces whose arrays are drawn, by name.
+        pictures: artifacts whose arrays are drawn, by name.
         objective: what the paper's attack ascends here, beside whose cells its figures stand.
     """
 
@@ -69,15 +69,15 @@ class Study:
     n: int | None
     seeds: tuple[int, ...]
     differs: tuple[str, ...] = ()
-    pictures: Mapping[str, Piece] = field(default_factory=dict)
+    pictures: Mapping[str, Artifact] = field(default_factory=dict)
     objective: str = "own"
 
-    def pieces(self) -> list[Piece]:
+    def artifacts(self) -> list[Artifact]:
         """All that the cells and pictures are read from, each once."""
-        found: dict[str, Piece] = {}
+        found: dict[str, Artifact] = {}
         for cell in self.cells:
-            for piece in cell.measure.pieces():
-                found.setdefault(piece.key, piece)
-        for piece in self.pictures.values():
-            found.setdefault(piece.key, piece)
+            for artifact in cell.measure.artifacts():
+                found.setdefault(artifact.key, artifact)
+        for artifact in self.pictures.values():
+            found.setdefault(artifact.key, artifact)
         return list(found.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.building import (
+from multiway.studies.cell_builders import (
     ModelOf,
     another_training,
     clean_cell,

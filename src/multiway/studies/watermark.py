@@ -6,10 +6,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from multiway.studies.images import Images
 from multiway.studies.models import Model, Trained
-from multiway.studies.owned import Detected, Marked, MarkShare, Owned, Recognised, Thief
 from multiway.studies.scales import Scale, Setting, with_changes
 from multiway.studies.study import Cell, Study
+from multiway.studies.watermark_artifacts import (
+    Detected,
+    Marked,
+    MarkShare,
+    Owned,
+    Recognised,
+    Thief,
+)
 from multiway.training import load_recipe
 from multiway.watermark import Mark
 
@@ -57,7 +65,7 @@ def declare(scale: Scale) -> Study:
 
     def unmarked(seed: int) -> Trained:
         recipe = with_changes(load_recipe(owner.recipe), owner.changes, trial=scale.trial)
-        return Trained(owner.data, owner.backbone, "1ofk", recipe, seed)
+        return Trained(Images(owner.data, "train"), owner.backbone, "1ofk", recipe, seed)
 
     def thief(encoding: str, start: str, rate: float, seed: int) -> Thief:
         changes = {**theft.changes, "lr": rate}

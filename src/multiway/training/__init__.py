@@ -1,6 +1,7 @@
 """Training: recipes, the loop, and runs that survive a kill."""
 
 from multiway.training.accuracy import accuracy
+from multiway.training.distributed import PRECISIONS, Team, check_shares, launched_size
 from multiway.training.loop import Observer, Silent, train
 from multiway.training.prepare import (
     Job,
@@ -11,7 +12,6 @@ from multiway.training.prepare import (
 )
 from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names
 from multiway.training.run import Run, open_run
-from multiway.training.team import PRECISIONS, Team, check_shares, launched_size
 
 __all__ = [
     "PRECISIONS",

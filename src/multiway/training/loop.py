@@ -17,14 +17,14 @@ from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.accuracy import accuracy
 from multiway.training.adversary import InnerAttack
-from multiway.training.norms import weigh_norms
-from multiway.training.outer import OuterLoss
+from multiway.training.distributed import Team, WorkerLost, check_shares
+from multiway.training.losses import OuterLoss
+from multiway.training.overfitting import Watch, robust_accuracy, watched_images
 from multiway.training.prepare import Job
 from multiway.training.recipe import Recipe
 from multiway.training.run import Run, fingerprint
 from multiway.training.state import Progress, load_state, save_state
-from multiway.training.team import Team, WorkerLost, check_shares
-from multiway.training.watch import Watch, robust_accuracy, watched_images
+from multiway.training.sync_batchnorm import weigh_norms
 from multiway.weights import load_tensors, read_tensors, save_weights
 
 __all__ = ["Observer", "Silent", "train"]

@@ -96,6 +96,19 @@ class Recipe(BaseModel):
             raise ValueError("nesterov needs a momentum above 0")
         return self
 
+    def identity(self) -> dict[str, Any]:
+        """What counts of it, for a key; its name and where it comes from are for readers.
+
+        What is left open is resolved: a default that changes must not be served from an old store.
+        """
+        found = self.model_dump(mode="json", exclude={"name", "source", "changed"})
+        if self.adversary is not None:
+            found["adversary"] |= {
+                "steps": self.adversary.step_count,
+                "step_size": self.adversary.step,
+            }
+        return found
+
     def total_steps(self, images: int) -> int:
         """The number of optimiser steps on a training set of `images` images."""
         if self.steps is not None:

@@ -16,7 +16,7 @@ import torch
 
 import multiway
 from multiway.classifier import CONFIG, WEIGHTS
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import make_directory, read_json, write_atomic, write_json
 from multiway.locks import locked
 
@@ -196,9 +196,10 @@ def open_run(directory: Path, config: dict[str, Any], resume: bool) -> Run:
         raise MultiwayError(f"{directory} holds {standing} already; choose {advice}")
     different = _differences(before, config)
     if different:
-        raise MultiwayError(
+        raise UnusableFile(
+            directory / CONFIG,
             f"{directory} belongs to another configuration: {'; '.join(different)}; choose another "
-            "--out or give the same options as before"
+            "--out or give the same options as before",
         )
     return run
 

@@ -11,7 +11,7 @@ import safetensors
 import torch
 from torch import Tensor, nn
 
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, UnusableFile
 from multiway.weights import load_tensors, read_tensors, write_tensors
 
 __all__ = ["Progress", "load_state", "save_state"]
@@ -60,9 +60,13 @@ def load_state(
     try:
         progress = Progress(**json.loads(metadata["progress"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise MultiwayError(f"{path} is not a training state of multiway: {error!r}") from error
+        raise UnusableFile(
+            path, f"{path} is not a training state of multiway: {error!r}"
+        ) from error
     if progress.fingerprint != fingerprint:
-        raise MultiwayError(f"{path} belongs to another configuration than the run's config.json")
+        raise UnusableFile(
+            path, f"{path} belongs to another configuration than the run's config.json"
+        )
     weights = _below("model.", tensors)
     load_tensors(model, weights, path)
     state: dict[int, dict[str, Any]] = {}

@@ -10,18 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from multiway.analysis.diagnosis.budget import BUDGETS, Budget
-from multiway.analysis.diagnosis.checklist import Item, Measurement
-from multiway.analysis.diagnosis.gradients import (
-    convergence_item,
-    objectives_item,
-    one_step_item,
-    zero_gradients_item,
-)
-from multiway.analysis.diagnosis.radius import Radius, radius_item, run_sweep, sweep_radii
-from multiway.analysis.diagnosis.readout import readout_item
-from multiway.analysis.diagnosis.repeat import repeat_item
-from multiway.analysis.diagnosis.searches import (
+from multiway.analysis.diagnosis.blackbox_checks import (
     gradient_free_item,
     noise_item,
     run_gradient_free,
@@ -29,18 +18,29 @@ from multiway.analysis.diagnosis.searches import (
     run_transfers,
     transfer_item,
 )
-from multiway.analysis.diagnosis.substitute import distil
-from multiway.analysis.diagnosis.trials import Bench, Trial, device_of, in_words
-from multiway.analysis.diagnosis.verdict import choose_claim, write_verdict
-from multiway.analysis.diagnosis.white_box import (
+from multiway.analysis.diagnosis.budget import BUDGETS, Budget
+from multiway.analysis.diagnosis.checklist import Item, Measurement
+from multiway.analysis.diagnosis.gradient_checks import (
+    convergence_item,
+    objectives_item,
+    one_step_item,
+    zero_gradients_item,
+)
+from multiway.analysis.diagnosis.gradient_runs import (
     GradientTrials,
     choose_objectives,
     run_gradient_trials,
 )
+from multiway.analysis.diagnosis.radius import Radius, radius_item, run_sweep, sweep_radii
+from multiway.analysis.diagnosis.readout import readout_item
+from multiway.analysis.diagnosis.repeat import repeat_item
+from multiway.analysis.diagnosis.substitute import distil
+from multiway.analysis.diagnosis.trials import Bench, Trial, device_of, in_words
+from multiway.analysis.diagnosis.verdict import choose_claim, write_verdict
 from multiway.attacks.checks import check_images, check_model
-from multiway.attacks.identity import describe
 from multiway.attacks.square import fits_square
 from multiway.errors import MultiwayError
+from multiway.identity import describe
 from multiway.statistics import Interval
 from multiway.threat import Threat
 

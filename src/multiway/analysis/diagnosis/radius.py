@@ -21,8 +21,8 @@ from multiway.analysis.diagnosis.checklist import (
     exceeds,
     percent,
 )
+from multiway.analysis.diagnosis.gradient_runs import GradientTrials, step_for
 from multiway.analysis.diagnosis.trials import Bench, in_words
-from multiway.analysis.diagnosis.white_box import GradientTrials, step_for
 from multiway.attacks import PGD
 from multiway.statistics import Interval
 

@@ -14,7 +14,7 @@ from multiway.attacks import FGSM, PGD, Attack, AttackResult, AttackWarning, tra
 from multiway.attacks.batches import Batch
 from multiway.attacks.checks import check_count, check_labels_and_targets
 from multiway.attacks.evaluate import predict
-from multiway.attacks.identity import describe
+from multiway.identity import describe
 from multiway.statistics import Interval, proportion
 from multiway.threat import Threat
 

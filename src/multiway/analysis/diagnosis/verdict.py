@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from multiway.analysis.diagnosis.checklist import Item, bracketed
+from multiway.analysis.diagnosis.gradient_runs import GradientTrials, strongest
 from multiway.analysis.diagnosis.trials import Bench, Trial
-from multiway.analysis.diagnosis.white_box import GradientTrials, strongest
 from multiway.statistics import Interval
 
 __all__ = ["choose_claim", "write_verdict"]

@@ -11,9 +11,9 @@ from multiway.report.intro import intro_figure
 from multiway.report.landscape import draw_landscape
 from multiway.report.page import Picture
 from multiway.report.saliency import draw_saliency
-from multiway.report.studies.dots import draw_study_dots
-from multiway.report.studies.layout import figure_title
-from multiway.report.studies.lines import draw_study_lines
+from multiway.report.studies.dot_plot import draw_study_dots
+from multiway.report.studies.figure_grid import figure_title
+from multiway.report.studies.line_chart import draw_study_lines
 from multiway.report.studies.matrix import draw_study_matrix
 from multiway.report.studies.watermark import draw_study_watermark
 from multiway.studies.pictures import SaliencyPictures, read_pictures

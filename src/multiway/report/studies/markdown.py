@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from multiway.files import make_directory, write_atomic
-from multiway.report.studies.tables import made_rows, study_tables
-from multiway.report.studies.words import (
+from multiway.report.studies.labels import (
     LEGEND,
     MARKS,
     SMOKE,
@@ -15,6 +14,7 @@ from multiway.report.studies.words import (
     in_order,
     verdict_counts,
 )
+from multiway.report.studies.tables import made_rows, study_tables
 from multiway.studies.result import StudyResult
 
 __all__ = ["INDEX", "study_markdown", "write_markdown"]

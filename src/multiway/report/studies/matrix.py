@@ -9,7 +9,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from multiway.report.matrix import write_cell
-from multiway.report.studies.layout import (
+from multiway.report.studies.figure_grid import (
     attacked_series,
     axis_label,
     figure_title,
@@ -17,7 +17,7 @@ from multiway.report.studies.layout import (
     names_of,
     start,
 )
-from multiway.report.studies.words import (
+from multiway.report.studies.labels import (
     PERCENT,
     UNGUIDED,
     axis_names,

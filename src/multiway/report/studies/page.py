@@ -13,9 +13,7 @@ from markupsafe import Markup
 from multiway import __version__
 from multiway.report.page import Picture, render_page
 from multiway.report.studies.figures import study_pictures
-from multiway.report.studies.markdown import study_markdown
-from multiway.report.studies.tables import StudyTable, made_rows, study_tables
-from multiway.report.studies.words import (
+from multiway.report.studies.labels import (
     LEGEND,
     MARKS,
     SMOKE,
@@ -24,6 +22,8 @@ from multiway.report.studies.words import (
     in_order,
     verdict_counts,
 )
+from multiway.report.studies.markdown import study_markdown
+from multiway.report.studies.tables import StudyTable, made_rows, study_tables
 from multiway.studies.result import SCALES, VERDICTS, StudyResult
 
 __all__ = ["write_study_page"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from multiway.report.studies.words import (
+from multiway.report.studies.labels import (
     PERCENT,
     UNGUIDED,
     axis_names,

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from multiway.report.studies.dots import draw_study_dots
-from multiway.report.studies.layout import figure_title, names_of
+from multiway.report.studies.dot_plot import draw_study_dots
+from multiway.report.studies.figure_grid import figure_title, names_of
 from multiway.report.watermark import Curve, draw_watermark
 from multiway.studies.cells import StudyCell
 from multiway.studies.result import StudyResult

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.errors import MultiwayError
-from multiway.training.norms import share_norms
+from multiway.training.sync_batchnorm import share_norms
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -1,4 +1,4 @@
-"""From finished pieces to a study's result: cells with intervals, the paper's figures, verdicts."""
+"""From finished artifacts to a study's result: cells with intervals, the paper's figures, verdicts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import date
 
+from multiway.artifact import Artifact, Record
 from multiway.engine import order
-from multiway.store import Piece, Record, Store
+from multiway.store import Store
 from multiway.studies import paper
+from multiway.studies.artifacts import ARRAYS
 from multiway.studies.cells import StudyCell
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
-from multiway.studies.pieces import ARRAYS
 from multiway.studies.result import Provenance, StudyResult
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
@@ -23,15 +24,17 @@ __all__ = ["find"]
 
 
 def find(study: Study, scale: Scale, store: Store) -> StudyResult:
-    """What the study found; all its pieces are in the store."""
+    """What the study found; all its artifacts are in the store."""
     measured = [_measured(cell, study, store) for cell in study.cells]
     cells = tuple(cell for cell in measured if cell is not None)
-    # A finished piece may outlive what it was made from.
-    pieces = {piece.key: piece for piece in order(study.pieces()) if piece in store}
-    records = {key: store.read(piece) for key, piece in pieces.items()}
+    # A finished artifact may outlive what it was made from.
+    artifacts = {
+        artifact.key: artifact for artifact in order(study.artifacts()) if artifact in store
+    }
+    records = {key: store.read(artifact) for key, artifact in artifacts.items()}
     pictures = {
-        name: str((store.read(piece).folder / ARRAYS).relative_to(store.directory))
-        for name, piece in study.pictures.items()
+        name: str((store.read(artifact).folder / ARRAYS).relative_to(store.directory))
+        for name, artifact in study.pictures.items()
     }
     return StudyResult(
         study=study.name,
@@ -49,7 +52,7 @@ def find(study: Study, scale: Scale, store: Store) -> StudyResult:
             made=date.today().isoformat(),
             versions=_versions(records.values()),
             differs=study.differs,
-            warnings=_warnings([(pieces[key], record) for key, record in records.items()]),
+            warnings=_warnings([(artifacts[key], record) for key, record in records.items()]),
         ),
         cells=cells,
         verdicts=tuple(judge(claim, study, scale, store) for claim in claims(study.name)),
@@ -58,7 +61,7 @@ def find(study: Study, scale: Scale, store: Store) -> StudyResult:
 
 
 def _versions(records: Collection[Record]) -> dict[str, str]:
-    """Of the code that made the pieces, not of the one that reads them."""
+    """Of the code that made the artifacts, not of the one that reads them."""
     if not records:
         return versions()
     names = dict.fromkeys(name for record in records for name in record.versions)
@@ -68,18 +71,18 @@ def _versions(records: Collection[Record]) -> dict[str, str]:
     }
 
 
-def _warnings(made: Sequence[tuple[Piece, Record]]) -> tuple[str, ...]:
+def _warnings(made: Sequence[tuple[Artifact, Record]]) -> tuple[str, ...]:
     """What attacks warned of: each kind once, with one attack's words and how many had it."""
-    attacks = [(piece, record) for piece, record in made if "warnings" in record.notes]
-    first: dict[str, tuple[Piece, str]] = {}
+    attacks = [(artifact, record) for artifact, record in made if "warnings" in record.notes]
+    first: dict[str, tuple[Artifact, str]] = {}
     count: Counter[str] = Counter()
-    for piece, record in attacks:
+    for artifact, record in attacks:
         for kind, text in record.notes["warnings"].items():
-            first.setdefault(kind, (piece, text))
+            first.setdefault(kind, (artifact, text))
             count[kind] += 1
     return tuple(
-        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({piece.title()}): {text}"
-        for kind, (piece, text) in first.items()
+        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({artifact.title()}): {text}"
+        for kind, (artifact, text) in first.items()
     )
 
 

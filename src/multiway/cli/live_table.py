@@ -12,8 +12,8 @@ from multiway.cli.console import say
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from multiway.artifact import Artifact
     from multiway.engine import Finished
-    from multiway.store import Piece
 
 __all__ = ["Working"]
 
@@ -29,7 +29,7 @@ class Working:
         from rich.live import Live
 
         self._capacity = capacity
-        self._running: dict[str, tuple[Piece, float, float]] = {}
+        self._running: dict[str, tuple[Artifact, float, float]] = {}
         self._left: dict[str, float] = {}
         self._elsewhere: set[str] = set()
         self._done = self._there = self._failed = self._others = 0
@@ -58,39 +58,39 @@ class Working:
             self._live.stop()
         say(self._line())
 
-    def planned(self, done: list[Piece], left: list[Piece]) -> None:
+    def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
         """See `Observer`."""
         self._there = len(done)
-        self._left = {piece.key: piece.seconds() for piece in left}
-        self._line_now(f"{len(done)} pieces are in the store, {len(left)} are to be made")
+        self._left = {artifact.key: artifact.seconds() for artifact in left}
+        self._line_now(f"{len(done)} artifacts are in the store, {len(left)} are to be made")
 
-    def started(self, piece: Piece) -> None:
+    def started(self, artifact: Artifact) -> None:
         """See `Observer`."""
-        self._running[piece.key] = (piece, time.monotonic(), 0.0)
+        self._running[artifact.key] = (artifact, time.monotonic(), 0.0)
 
     def advanced(self, key: str, share: float) -> None:
         """See `Observer`."""
         if key in self._running:
-            piece, since, _ = self._running[key]
-            self._running[key] = (piece, since, share)
+            artifact, since, _ = self._running[key]
+            self._running[key] = (artifact, since, share)
         self._tell()
 
-    def waiting(self, piece: Piece) -> None:
+    def waiting(self, artifact: Artifact) -> None:
         """See `Observer`."""
-        self._running.pop(piece.key, None)
-        if piece.key not in self._elsewhere:
-            self._elsewhere.add(piece.key)
-            self.note(f"{piece.title()}: another process is making it; it is waited for")
+        self._running.pop(artifact.key, None)
+        if artifact.key not in self._elsewhere:
+            self._elsewhere.add(artifact.key)
+            self.note(f"{artifact.title()}: another process is making it; it is waited for")
         self._tell()
 
-    def finished(self, piece: Piece, outcome: Finished) -> None:
+    def finished(self, artifact: Artifact, outcome: Finished) -> None:
         """See `Observer`."""
-        self._running.pop(piece.key, None)
-        guess = self._left.pop(piece.key, 0.0)
+        self._running.pop(artifact.key, None)
+        guess = self._left.pop(artifact.key, 0.0)
         if outcome.error is not None:
             self._failed += 1
-            self.note(f"failed: {piece.title()}: {outcome.error}")
-        elif piece.key in self._elsewhere:
+            self.note(f"failed: {artifact.title()}: {outcome.error}")
+        elif artifact.key in self._elsewhere:
             self._others += 1  # which says nothing of how long things take here
         else:
             self._done += 1
@@ -124,7 +124,7 @@ class Working:
     def _tell(self) -> None:
         if self._live is None and time.monotonic() - self._told > LINE_EVERY:
             names = "; ".join(
-                f"{piece.title()} ({share:.0%})" for piece, _, share in self._running.values()
+                f"{artifact.title()} ({share:.0%})" for artifact, _, share in self._running.values()
             )
             self._line_now(f"{self._line()}. Running: {names}")
 
@@ -138,8 +138,8 @@ class Working:
         table = Table(title=self._line(), title_justify="left")
         for name in ("running", "done", "for"):
             table.add_column(name, justify="left" if name == "running" else "right")
-        for piece, since, share in list(self._running.values()):
-            table.add_row(piece.title(), f"{share:.0%}", _span(time.monotonic() - since))
+        for artifact, since, share in list(self._running.values()):
+            table.add_row(artifact.title(), f"{share:.0%}", _span(time.monotonic() - since))
         return table
 
 

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import gradient_signs
+from multiway.artifact import Artifact, BuildContext
 from multiway.attacks import Attack
 from multiway.attacks.base import decisions
 from multiway.attacks.evaluate import score
-from multiway.attacks.identity import attack_name, describe
+from multiway.attacks.names import attack_name
 from multiway.attacks.transfer import craft
 from multiway.data import to_float
 from multiway.data.corruptions import corrupt
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Store
 from multiway.studies.cost import attack_passes, pass_seconds
 from multiway.studies.images import Images
 from multiway.studies.models import Model
@@ -27,12 +28,12 @@ from multiway.weights import read_tensors, write_tensors
 __all__ = ["ARRAYS", "BATCH", "Corrupted", "Crafted", "Decided", "Signs"]
 
 BATCH = 250
-# The file of a piece whose arrays are drawn.
+# The file of an artifact whose arrays are drawn.
 ARRAYS = "arrays.safetensors"
 
 
 @dataclass(frozen=True)
-class Crafted(Piece):
+class Crafted(Artifact):
     """Adversarial images: what `attack` makes of `images` on `source`.
 
     With the attack's `early_stop` images that are broken are left alone, which is right for the
@@ -46,20 +47,6 @@ class Crafted(Piece):
 
     kind = "crafted"
 
-    def identity(self) -> dict[str, Any]:
-        """The source by its key, the attack with all its settings."""
-        return {
-            "source": self.source.key,
-            "attack": describe(self.attack),
-            "images": self.images.identity(),
-            "seed": self.seed,
-            "batch": BATCH,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The model that is attacked."""
-        return (self.source,)
-
     def title(self) -> str:
         """The attack and its source."""
         source = self.source.title().removeprefix("train ")
@@ -69,27 +56,27 @@ class Crafted(Piece):
         """Passes of the attack; one that stops early is taken at its full length."""
         return len(self.images) * attack_passes(self.attack) * pass_seconds(self.source.network)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """Attack batch by batch; finished batches survive a kill."""
         data = self.images.load()
-        model = self.source.load(place.store, place.device)
+        model = self.source.load(context.store, context.device)
         done = 0
 
         def progress(count: int) -> None:
             nonlocal done
             done += count
-            place.tell(done / len(data))
+            context.progress(done / len(data))
 
         result, told = craft(
             self.attack, model, to_float(data.images), data.labels,
-            batch_size=BATCH, seed=self.seed, directory=place.folder / "batches",
+            batch_size=BATCH, seed=self.seed, directory=context.folder / "batches",
             progress=progress,
         )  # fmt: skip
         write_tensors(
             {"adversarial": result.adversarial, "success": result.success, "l2": result.l2},
-            place.folder / "crafted.safetensors",
+            context.folder / "crafted.safetensors",
         )
-        _remove(place.folder / "batches")
+        _remove(context.folder / "batches")
         return {
             "warnings": told,
             "forwards": int(result.forwards.sum()),
@@ -102,7 +89,7 @@ class Crafted(Piece):
 
 
 @dataclass(frozen=True)
-class Decided(Piece):
+class Decided(Artifact):
     """What `target` takes the images for: clean ones, or crafted ones."""
 
     target: Model
@@ -115,16 +102,6 @@ class Decided(Piece):
         """The clean images behind them."""
         return self.shown.images if isinstance(self.shown, Crafted) else self.shown
 
-    def identity(self) -> dict[str, Any]:
-        """Both by their keys."""
-        crafted = isinstance(self.shown, Crafted)
-        shown = self.shown.key if isinstance(self.shown, Crafted) else self.shown.identity()
-        return {"target": self.target.key, "crafted": crafted, "shown": shown}
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The model, and the attack if there was one."""
-        return (self.target, self.shown) if isinstance(self.shown, Crafted) else (self.target,)
-
     def title(self) -> str:
         """Who is shown what."""
         target = self.target.title().removeprefix("train ")
@@ -136,15 +113,15 @@ class Decided(Piece):
         """One pass."""
         return 0.1 + len(self.images) * pass_seconds(self.target.network)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """One forward pass."""
         data = self.images.load()
         crafted = isinstance(self.shown, Crafted)
-        images = self.shown.load(place.store) if isinstance(self.shown, Crafted) else data.images
+        images = self.shown.load(context.store) if isinstance(self.shown, Crafted) else data.images
         shown = images if crafted else to_float(images)
-        decided = decisions(score(self.target.load(place.store, place.device), shown, BATCH))
+        decided = decisions(score(self.target.load(context.store, context.device), shown, BATCH))
         right = torch.eq(decided, data.labels)
-        write_tensors({"decided": decided, "right": right}, place.folder / "decided.safetensors")
+        write_tensors({"decided": decided, "right": right}, context.folder / "decided.safetensors")
         return {"right": int(right.sum()), "n": len(right)}
 
     def right(self, store: Store) -> Tensor:
@@ -153,7 +130,7 @@ class Decided(Piece):
 
 
 @dataclass(frozen=True)
-class Signs(Piece):
+class Signs(Artifact):
     """The signs of the gradient of `objective` at the input and at each convolution."""
 
     model: Model
@@ -161,15 +138,6 @@ class Signs(Piece):
     objective: str
 
     kind = "signs"
-
-    def identity(self) -> dict[str, Any]:
-        """The model by its key."""
-        images = self.images.identity()
-        return {"model": self.model.key, "images": images, "objective": self.objective}
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The model."""
-        return (self.model,)
 
     def title(self) -> str:
         """Whose gradients."""
@@ -179,11 +147,11 @@ class Signs(Piece):
         """A pass forth and back."""
         return 0.1 + 3 * len(self.images) * pass_seconds(self.model.network)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """See `gradient_signs`."""
-        model = self.model.load(place.store, place.device)
-        signs = gradient_signs(model, self.images.load(), self.objective, device=place.device)
-        write_tensors(signs, place.folder / "signs.safetensors")
+        model = self.model.load(context.store, context.device)
+        signs = gradient_signs(model, self.images.load(), self.objective, device=context.device)
+        write_tensors(signs, context.folder / "signs.safetensors")
         return {"layers": list(signs)}
 
     def load(self, store: Store) -> dict[str, Tensor]:
@@ -192,7 +160,7 @@ class Signs(Piece):
 
 
 @dataclass(frozen=True)
-class Corrupted(Piece):
+class Corrupted(Artifact):
     """Which images `target` still takes for what they are under corruptions."""
 
     target: Model
@@ -202,20 +170,6 @@ class Corrupted(Piece):
     seed: int = 0
 
     kind = "corrupted"
-
-    def identity(self) -> dict[str, Any]:
-        """The model by its key."""
-        return {
-            "target": self.target.key,
-            "images": self.images.identity(),
-            "corruptions": list(self.corruptions),
-            "severities": list(self.severities),
-            "seed": self.seed,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The model."""
-        return (self.target,)
 
     def title(self) -> str:
         """How many kinds on which model."""
@@ -227,17 +181,17 @@ class Corrupted(Piece):
         versions = len(self.images) * len(self.corruptions) * len(self.severities)
         return versions * (0.0005 + pass_seconds(self.target.network))
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """Corrupt and show, kind by kind."""
         data = self.images.load()
-        model = self.target.load(place.store, place.device)
+        model = self.target.load(context.store, context.device)
         right: dict[str, Tensor] = {}
         for number, kind in enumerate(self.corruptions):
             for severity in self.severities:
                 shown = to_float(corrupt(data.images, kind, severity, seed=self.seed))
                 right[f"{kind}-{severity}"] = decisions(score(model, shown, BATCH)) == data.labels
-            place.tell((number + 1) / len(self.corruptions))
-        write_tensors(right, place.folder / "corrupted.safetensors")
+            context.progress((number + 1) / len(self.corruptions))
+        write_tensors(right, context.folder / "corrupted.safetensors")
         return {"n": len(data)}
 
     def shares(self, store: Store, kinds: tuple[str, ...]) -> Tensor:

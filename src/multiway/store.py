@@ -14,30 +14,30 @@ from pathlib import Path
 from typing import Any
 
 from multiway import __version__
-from multiway.errors import MultiwayError
+from multiway.artifact import Artifact, BuildContext, Record
+from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import make_directory, read_json, sha256, write_json
 from multiway.locks import locked
-from multiway.store.piece import Piece, Record, Workplace
 
 __all__ = ["MARK", "Damaged", "Store", "record_digest"]
 
-FORMAT = 1
+FORMAT = 2
 MARK = "store.json"
-RECORD = "piece.json"
+RECORD = "artifact.json"
 # What the system says when there is no room: on the disk, in the quota, in the largest file.
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Damaged(MultiwayError):
-    """A piece in the store is not what was written there."""
+    """An artifact in the store is not what was written there."""
 
 
 class Store:
-    """A folder of finished pieces, each under its key.
+    """A folder of finished artifacts, each under its key.
 
-    `pieces/KIND/KEY/` holds the files of a piece and its record; it appears there whole, by one
+    `artifacts/KIND/KEY/` holds the files of an artifact and its record; it appears there whole, by one
     rename. `work/` holds unfinished ones. A lock that the system lifts when its process dies keeps
-    two processes from making the same piece. On several hosts the folder must be on a file system
+    two processes from making the same artifact. On several hosts the folder must be on a file system
     that they share and that has locks (NFS 4, Lustre with flock).
 
     Raises:
@@ -63,101 +63,106 @@ class Store:
         if not (self.directory / MARK).exists():
             make_directory(self.directory)
             write_json(self.directory / MARK, {"format": FORMAT, "multiway": __version__})
-        for name in ("pieces", "work", "locks", "results"):
+        for name in ("artifacts", "work", "locks", "results"):
             make_directory(self.directory / name)
         return self
 
-    def __contains__(self, piece: Piece) -> bool:
-        return (self._place(piece) / RECORD).exists()
+    def __contains__(self, artifact: Artifact) -> bool:
+        return (self._place(artifact) / RECORD).exists()
 
-    def read(self, piece: Piece) -> Record:
-        """The finished piece; every file is compared with its checksum, once a process.
+    def read(self, artifact: Artifact) -> Record:
+        """The finished artifact; every file is compared with its checksum, once a process.
 
         Raises:
             Damaged: a file is missing, was cut short or edited.
-            MultiwayError: the piece is not finished.
+            MultiwayError: the artifact is not finished.
         """
-        folder = self._place(piece)
+        folder = self._place(artifact)
         if not (folder / RECORD).exists():
-            raise MultiwayError(f"{piece.title()} is not in {self.directory}; run it first")
+            raise MultiwayError(f"{artifact.title()} is not in {self.directory}; run it first")
         try:
             record = read_json(folder / RECORD)
-            files, told = dict(record["files"]), dict(record["notes"])
-            found = Record(folder, float(record["seconds"]), dict(record["versions"]), told)
-            if record["key"] != piece.key or record["sha256"] != record_digest(record):
+            files, notes = dict(record["files"]), dict(record["notes"])
+            found = Record(folder, float(record["seconds"]), dict(record["versions"]), notes)
+            if record["key"] != artifact.key or record["sha256"] != record_digest(record):
                 raise ValueError("it is not what was written")
         except (MultiwayError, KeyError, TypeError, ValueError) as error:
             raise Damaged(f"{folder / RECORD} was cut short or edited ({error})") from error
-        if piece.key not in self._checked:
+        if artifact.key not in self._checked:
             for name, digest in files.items():
                 _check_file(folder / name, digest)
-            self._checked.add(piece.key)
+            self._checked.add(artifact.key)
         return found
 
-    def set_aside(self, piece: Piece) -> Path | None:
-        """Move a damaged piece out of the way, so that it is computed again; nothing is deleted.
+    def set_aside(self, artifact: Artifact) -> Path | None:
+        """Move a damaged artifact out of the way, so that it is computed again; nothing is deleted.
 
         Returns:
             where it is now; None if it is whole after all, or another process is at it.
         """
-        with self._lock(piece) as mine:
+        with self._lock(artifact) as mine:
             if not mine:
                 return None
             try:
-                self._checked.discard(piece.key)
-                self.read(piece)
+                self._checked.discard(artifact.key)
+                self.read(artifact)
             except Damaged:
-                return self._move_aside(self._place(piece))
+                return self._move_aside(self._place(artifact))
             except MultiwayError:  # another process has moved it
                 return None
         return None
 
     def make(
-        self, piece: Piece, device: str = "cpu", tell: Callable[[float], None] = lambda share: None
+        self,
+        artifact: Artifact,
+        device: str = "cpu",
+        progress: Callable[[float], None] = lambda share: None,
     ) -> bool:
-        """Compute `piece` unless it is there; False if another process is at it right now.
+        """Compute `artifact` unless it is there; False if another process is at it right now.
 
         Raises:
             MultiwayError: it failed; what is finished in the store is untouched.
         """
-        with self._lock(piece) as mine:
+        with self._lock(artifact) as mine:
             if not mine:
                 return False
-            if piece in self:
+            if artifact in self:
                 return True
-            if self._place(piece).exists():  # without its record
-                self._move_aside(self._place(piece))
-            work = self.directory / "work" / f"{piece.kind}-{piece.key}"
+            if self._place(artifact).exists():  # without its record
+                self._move_aside(self._place(artifact))
+            work = self.directory / "work" / f"{artifact.kind}-{artifact.key}"
             began_before = work.exists()
             try:
-                self._make(piece, work, device, tell)
-            except MultiwayError as error:
-                if not began_before or str(work) not in str(error) or _is_of_the_system(error):
+                self._make(artifact, work, device, progress)
+            except UnusableFile as error:
+                if not began_before or work not in (error.path, *error.path.parents):
                     raise
                 # What an earlier attempt left there is damaged.
                 self._move_aside(work)
-                self._make(piece, work, device, tell, began_again=str(error))
+                self._make(artifact, work, device, progress, began_again=str(error))
         return True
 
     def _make(
         self,
-        piece: Piece,
+        artifact: Artifact,
         work: Path,
         device: str,
-        tell: Callable[[float], None],
-        **told: str,
+        progress: Callable[[float], None],
+        **notes: str,
     ) -> None:
         if work.is_file():
-            raise MultiwayError(f"{work} is a file, and should be a folder")
+            raise UnusableFile(work, f"{work} is a file, and should be a folder")
         make_directory(work)
         started = time.monotonic()
         try:
-            notes = piece.make(Workplace(self, work, device, tell))
-            self._finish(piece, work, {**notes, **told}, time.monotonic() - started)
+            made = artifact.make(BuildContext(self, work, device, progress))
+            self._finish(artifact, work, {**made, **notes}, time.monotonic() - started)
         except OSError as error:
             raise _broken(error, work) from error
 
-    def _finish(self, piece: Piece, work: Path, notes: dict[str, Any], seconds: float) -> None:
+    def _finish(
+        self, artifact: Artifact, work: Path, notes: dict[str, Any], seconds: float
+    ) -> None:
         for leftover in work.rglob(".*"):
             if leftover.is_file():
                 leftover.unlink()
@@ -167,22 +172,22 @@ class Store:
             if path.is_file() and path != work / RECORD
         )
         record = {
-            "kind": piece.kind,
-            "key": piece.key,
-            "title": piece.title(),
-            "identity": piece.identity(),
+            "kind": artifact.kind,
+            "key": artifact.key,
+            "title": artifact.title(),
+            "content": artifact.content(),
             "files": {name: sha256(work / name) for name in names},
             "seconds": round(float(notes.pop("seconds", seconds)), 3),
             "notes": notes,
             "versions": _versions(),
         }
         write_json(work / RECORD, {**record, "sha256": record_digest(record)})
-        place = self._place(piece)
+        place = self._place(artifact)
         make_directory(place.parent)
         work.rename(place)
 
-    def _place(self, piece: Piece) -> Path:
-        return self.directory / "pieces" / piece.kind / piece.key
+    def _place(self, artifact: Artifact) -> Path:
+        return self.directory / "artifacts" / artifact.kind / artifact.key
 
     def _move_aside(self, folder: Path) -> Path:
         aside = make_directory(self.directory / "damaged") / f"{folder.name}-{time.time_ns()}"
@@ -192,24 +197,17 @@ class Store:
             raise _broken(error, folder) from error
         return aside
 
-    def _lock(self, piece: Piece) -> contextlib.AbstractContextManager[bool]:
-        return locked(make_directory(self.directory / "locks") / piece.key)
+    def _lock(self, artifact: Artifact) -> contextlib.AbstractContextManager[bool]:
+        return locked(make_directory(self.directory / "locks") / artifact.key)
 
 
 def _broken(error: OSError, place: Path) -> MultiwayError:
     """What the system said, and what to do."""
-    what = "free some space" if error.errno in FULL else "mend that"
+    what = "free some space" if error.errno in FULL else "fix that"
     return MultiwayError(
         f"cannot read or write {error.filename or place}: {error.strerror or error}; {what} and "
         "start again: what is finished is kept"
     )
-
-
-def _is_of_the_system(error: BaseException | None) -> bool:
-    """Whether the system refused something: a full disk, say."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__
-    return error is not None
 
 
 def _names(directory: Path) -> set[str]:
@@ -248,7 +246,7 @@ def record_digest(record: dict[str, Any]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """What a piece was made with; torch is asked only where it is loaded anyway."""
+    """What an artifact was made with; torch is asked only where it is loaded anyway."""
     import sys
 
     torch = sys.modules.get("torch")

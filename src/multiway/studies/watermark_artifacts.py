@@ -1,4 +1,4 @@
-"""Pieces of the watermark study: a marked network, its thieves, and what they make of the mark."""
+"""Artifacts of the watermark study: a marked network, its thieves, and what they make of the mark."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from multiway.artifact import Artifact, BuildContext
 from multiway.attacks.base import decisions
 from multiway.attacks.evaluate import score
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.statistics import Interval, proportion
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Store
+from multiway.studies.artifacts import BATCH
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure
-from multiway.studies.models import Model, fields_of, train_in
-from multiway.studies.pieces import BATCH
+from multiway.studies.models import Model, train_in
 from multiway.training import Recipe
 from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
 from multiway.weights import read_tensors, write_tensors
@@ -78,20 +79,6 @@ class Owned(Model):
         """See `Model`."""
         return self.backbone
 
-    def identity(self) -> dict[str, Any]:
-        """See `Trained`."""
-        return {
-            "marked": self.marked.identity(),
-            "backbone": self.backbone,
-            "encoding": self.encoding,
-            "recipe": fields_of(self.recipe),
-            "seed": self.seed,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """None: it starts from the data."""
-        return ()
-
     def title(self) -> str:
         """Network and seed."""
         return f"train marked {self.backbone} {self.encoding}, seed {self.seed}"
@@ -101,12 +88,12 @@ class Owned(Model):
         images = len(Images(self.marked.data, "train")) + self.marked.count
         return _training_seconds(self.recipe, images, self.backbone)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """See `multiway.watermark.embed`."""
         data = Images(self.marked.data, "train").load()
         key = self.marked.key()
         job = embed(data, key, self.backbone, self.encoding, self.recipe, seed=self.seed)
-        return train_in(place, job)
+        return train_in(context, job)
 
 
 @dataclass(frozen=True)
@@ -126,20 +113,6 @@ class Thief(Model):
         """That of the stolen one."""
         return self.stolen.backbone
 
-    def identity(self) -> dict[str, Any]:
-        """The stolen network by its key; from scratch too, for its architecture and its data."""
-        return {
-            "stolen": self.stolen.key,
-            "encoding": self.encoding,
-            "start": self.start,
-            "recipe": fields_of(self.recipe),
-            "seed": self.seed,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The stolen network."""
-        return (self.stolen,)
-
     def title(self) -> str:
         """How it was stolen."""
         return f"thief {self.encoding}, {self.start}, lr {self.recipe.lr:g}, seed {self.seed}"
@@ -149,16 +122,16 @@ class Thief(Model):
         images = len(Images(self.stolen.marked.data, "test")) // 2
         return _training_seconds(self.recipe, images, self.network)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """See `multiway.watermark.steal`."""
         half, _ = halves(Images(self.stolen.marked.data, "test").load())
-        stolen = self.stolen.load(place.store)
+        stolen = self.stolen.load(context.store)
         job = steal(stolen, half, self.encoding, self.recipe, start=self.start, seed=self.seed)
-        return train_in(place, job)
+        return train_in(context, job)
 
 
 @dataclass(frozen=True)
-class Recognised(Piece):
+class Recognised(Artifact):
     """What a model takes held-out marked images for, and the half of the test set that measures."""
 
     suspect: Model
@@ -166,15 +139,6 @@ class Recognised(Piece):
     limit: int | None = None
 
     kind = "recognised"
-
-    def identity(self) -> dict[str, Any]:
-        """The suspect by its key."""
-        marked = self.marked.identity()
-        return {"suspect": self.suspect.key, "marked": marked, "limit": self.limit}
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The suspect."""
-        return (self.suspect,)
 
     def title(self) -> str:
         """Who is shown the mark."""
@@ -184,9 +148,9 @@ class Recognised(Piece):
         """One pass."""
         return 0.1 + len(Images(self.marked.data, "test")) / 2 * pass_seconds(self.suspect.network)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """One forward pass over all; images of `mark` and `plain` count if they get the target."""
-        model = self.suspect.load(place.store, place.device)
+        model = self.suspect.load(context.store, context.device)
         key = self.marked.key()
         found = {
             name: self._right(model, data)
@@ -196,7 +160,7 @@ class Recognised(Piece):
                 ("test", key.measuring),
             )
         }
-        write_tensors(found, place.folder / "recognised.safetensors")
+        write_tensors(found, context.folder / "recognised.safetensors")
         return {name: int(right.sum()) for name, right in found.items()}
 
     def _right(self, model: EncodedClassifier, data: ImageSet) -> Tensor:
@@ -215,7 +179,7 @@ class MarkShare(Measure):
     recognised: tuple[Recognised, ...]
     which: str
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """One for each seed."""
         return self.recognised
 
@@ -235,7 +199,7 @@ class Detected(Measure):
     suspects: tuple[Recognised, ...]
     unmarked: tuple[Recognised, ...]
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """Suspects and unmarked networks."""
         return (*self.suspects, *self.unmarked)
 

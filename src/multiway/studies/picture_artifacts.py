@@ -1,4 +1,4 @@
-"""Pieces and measures of what the paper shows as pictures: saliency, landscapes, directions."""
+"""Artifacts and measures of what the paper shows as pictures: saliency, landscapes, directions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import Panel, landscapes, nonlinearity, saliency
+from multiway.artifact import Artifact, BuildContext
 from multiway.attacks.base import decisions
 from multiway.attacks.evaluate import score
 from multiway.data import to_float
 from multiway.statistics import Interval
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Store
+from multiway.studies.artifacts import ARRAYS, BATCH
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure, interval_of
 from multiway.studies.models import Model
 from multiway.studies.pictures import write_landscapes, write_saliency
-from multiway.studies.pieces import ARRAYS, BATCH
 from multiway.weights import read_tensors, write_tensors
 
 __all__ = ["Bent", "Harmful", "NonLinear", "Salient", "Surface"]
@@ -32,7 +33,7 @@ WAY = 11
 
 
 @dataclass(frozen=True)
-class Salient(Piece):
+class Salient(Artifact):
     """The gradients of several models at the same images, to be drawn."""
 
     models: Named
@@ -40,18 +41,6 @@ class Salient(Piece):
     objectives: tuple[str, ...]
 
     kind = "salient"
-
-    def identity(self) -> dict[str, Any]:
-        """The models by their names and keys."""
-        return {
-            "models": [[name, model.key] for name, model in self.models],
-            "images": self.images.identity(),
-            "objectives": list(self.objectives),
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The models."""
-        return tuple(model for _, model in self.models)
 
     def title(self) -> str:
         """Whose gradients."""
@@ -62,19 +51,19 @@ class Salient(Piece):
         passes = 3 * len(self.objectives) * len(self.images)
         return 0.1 + passes * sum(pass_seconds(model.network) for _, model in self.models)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """See `saliency`."""
         data = self.images.load()
-        images = to_float(data.images, place.device)
-        labels = data.labels.to(place.device)
-        models = {name: model.load(place.store, place.device) for name, model in self.models}
+        images = to_float(data.images, context.device)
+        labels = data.labels.to(context.device)
+        models = {name: model.load(context.store, context.device) for name, model in self.models}
         gradients = {name: saliency(models, images, labels, name) for name in self.objectives}
-        write_saliency(place.folder / ARRAYS, images, labels, gradients)
+        write_saliency(context.folder / ARRAYS, images, labels, gradients)
         return {"n": len(data)}
 
 
 @dataclass(frozen=True)
-class Surface(Piece):
+class Surface(Artifact):
     """Landscapes of several models around three images, to be drawn.
 
     The images are not picked by eye: the first two that every model takes for what they are, and
@@ -90,21 +79,6 @@ class Surface(Piece):
 
     kind = "surface"
 
-    def identity(self) -> dict[str, Any]:
-        """The models by their names and keys."""
-        return {
-            "models": [[name, model.key] for name, model in self.models],
-            "images": self.images.identity(),
-            "eps": self.eps,
-            "objective": self.objective,
-            "quantity": self.quantity,
-            "points": self.points,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The models."""
-        return tuple(model for _, model in self.models)
-
     def title(self) -> str:
         """Of what."""
         names = ", ".join(name for name, _ in self.models)
@@ -115,10 +89,10 @@ class Surface(Piece):
         passes = 3 * self.points**2 + len(self.images)
         return 0.1 + passes * sum(pass_seconds(model.network) for _, model in self.models)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """See `landscapes`."""
         data = self.images.load()
-        models = {name: model.load(place.store, place.device) for name, model in self.models}
+        models = {name: model.load(context.store, context.device) for name, model in self.models}
         images = to_float(data.images)
         right = [
             torch.eq(decisions(score(model, images, BATCH)), data.labels)
@@ -127,15 +101,15 @@ class Surface(Piece):
         samples = _three(torch.stack(right))
         found = landscapes(
             models,
-            images[samples].to(place.device),
-            data.labels[samples].to(place.device),
+            images[samples].to(context.device),
+            data.labels[samples].to(context.device),
             eps=self.eps,
             objective=self.objective,
             quantity=self.quantity,
             points=self.points,
             samples=samples,
         )
-        write_landscapes(place.folder / ARRAYS, found)
+        write_landscapes(context.folder / ARRAYS, found)
         return {"samples": samples}
 
 
@@ -148,7 +122,7 @@ def _three(right: Tensor) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Bent(Piece):
+class Bent(Artifact):
     """How far a model is from linear on the way from each image along the gradient's sign."""
 
     model: Model
@@ -159,21 +133,6 @@ class Bent(Piece):
 
     kind = "bent"
 
-    def identity(self) -> dict[str, Any]:
-        """The model by its key."""
-        return {
-            "model": self.model.key,
-            "images": self.images.identity(),
-            "eps": self.eps,
-            "objective": self.objective,
-            "quantity": self.quantity,
-            "points": WAY,
-        }
-
-    def parents(self) -> tuple[Piece, ...]:
-        """The model."""
-        return (self.model,)
-
     def title(self) -> str:
         """Of what."""
         told = f"non-linearity of {self.quantity} along {self.objective}"
@@ -183,24 +142,24 @@ class Bent(Piece):
         """A pass for each point, one back, and one to see which are right."""
         return 0.1 + (WAY + 4) * len(self.images) * pass_seconds(self.model.network)
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         """See `nonlinearity`."""
         data = self.images.load()
-        images, labels = to_float(data.images, place.device), data.labels.to(place.device)
-        model = self.model.load(place.store, place.device)
+        images, labels = to_float(data.images, context.device), data.labels.to(context.device)
+        model = self.model.load(context.store, context.device)
         done = 0
 
         def progress(count: int) -> None:
             nonlocal done
             done += count
-            place.tell(done / len(data))
+            context.progress(done / len(data))
 
         bent = nonlinearity(
             model, images, labels, self.eps, self.objective,
             quantity=self.quantity, points=WAY, batch_size=BATCH, progress=progress,
         )  # fmt: skip
         right = torch.eq(decisions(score(model, images.cpu(), BATCH)), data.labels)
-        write_tensors({"bend": bent, "right": right}, place.folder / "bent.safetensors")
+        write_tensors({"bend": bent, "right": right}, context.folder / "bent.safetensors")
         return {"n": len(data), "right": int(right.sum())}
 
     def values(self, store: Store, *, right: bool) -> Tensor:
@@ -226,7 +185,7 @@ class NonLinear(Measure):
 
     shares = False
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """One for each seed."""
         return self.bent
 
@@ -251,7 +210,7 @@ class Harmful(Measure):
 
     shares = False
 
-    def pieces(self) -> tuple[Piece, ...]:
+    def artifacts(self) -> tuple[Artifact, ...]:
         """None: it is counted on the spot."""
         return ()
 

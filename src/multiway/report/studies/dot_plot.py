@@ -8,9 +8,8 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from multiway.report.studies.layout import axis_label, figure_title, names_of, start
-from multiway.report.studies.tables import series
-from multiway.report.studies.words import (
+from multiway.report.studies.figure_grid import axis_label, figure_title, names_of, start
+from multiway.report.studies.labels import (
     METRIC_NAMES,
     NO_ATTACK,
     PERCENT,
@@ -18,6 +17,7 @@ from multiway.report.studies.words import (
     goal,
     scale_of,
 )
+from multiway.report.studies.tables import series
 from multiway.report.style import COLOURS, GREY, MARKERS, figure_style
 from multiway.studies.cells import StudyCell
 from multiway.studies.result import StudyResult

@@ -14,14 +14,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from multiway.errors import MultiwayError
-from multiway.report.studies.layout import (
+from multiway.report.studies.figure_grid import (
     attacked_series,
     axis_label,
     figure_title,
     names_of,
     start,
 )
-from multiway.report.studies.words import (
+from multiway.report.studies.labels import (
     PERCENT,
     UNGUIDED,
     axis_names,

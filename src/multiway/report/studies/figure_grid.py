@@ -8,8 +8,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from multiway.report.studies.labels import METRIC_NAMES, UNGUIDED, goal, seeds, unit
 from multiway.report.studies.tables import series
-from multiway.report.studies.words import METRIC_NAMES, UNGUIDED, goal, seeds, unit
 from multiway.studies.cells import StudyCell
 from multiway.studies.result import StudyResult
 

@@ -18,8 +18,8 @@ from multiway.analysis.diagnosis.checklist import (
     of,
     percent,
 )
+from multiway.analysis.diagnosis.gradient_runs import GradientTrials
 from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
-from multiway.analysis.diagnosis.white_box import GradientTrials
 from multiway.statistics import proportion
 
 __all__ = [

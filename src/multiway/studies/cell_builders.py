@@ -6,21 +6,19 @@ from collections.abc import Callable, Iterable
 from typing import TypedDict
 
 from multiway.attacks import Attack
-from multiway.attacks.identity import attack_name
+from multiway.attacks.names import attack_name, attack_words
 from multiway.encoding import PAPER_LENGTH
+from multiway.studies.artifacts import Crafted, Decided, Signs
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model, Trained
-from multiway.studies.pieces import Crafted, Decided, Signs
 from multiway.studies.scales import OBJECTIVES, Scale, Setting
 from multiway.studies.study import Cell
-from multiway.threat import L2
 from multiway.training import load_recipe
 
 __all__ = [
     "SAME_STEPS",
     "another_training",
-    "attack_words",
     "clean_cell",
     "coded_model",
     "correlation_cells",
@@ -82,31 +80,6 @@ def measured_on(scale: Scale, setting: Setting, images: Images) -> On:
 def another_training(scale: Scale, model: ModelOf) -> ModelOf:
     """What an attacker has in place of `model`: its training from another seed."""
     return lambda seed: model(scale.other(seed))
-
-
-def attack_words(attack: Attack) -> str:
-    """An attack in words: name, steps, restarts and threat model.
-
-    Example:
-        >>> from multiway.attacks import PGD
-        >>> from multiway.threat import Linf
-        >>> attack_words(PGD(Linf(8 / 255), steps=100, restarts=2))
-        'PGD, 100 steps, 2 restarts, Linf 8/255'
-    """
-    name = type(attack).__name__
-    parts = [name.upper() if len(name) <= 4 else name]
-    steps, restarts = getattr(attack, "steps", None), getattr(attack, "restarts", 1)
-    parts += [f"{steps} step{'s' if steps > 1 else ''}"] if steps else []
-    parts += [f"{restarts} restarts"] if restarts > 1 else []
-    if getattr(attack, "kappa", None) is not None:
-        parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]
-    norm = "L2" if isinstance(attack.threat, L2) else "Linf"
-    eps = attack.threat.eps
-    if isinstance(eps, float | int):
-        whole = round(255 * eps, 6) if eps < 1 else 0.5
-        shown = f"{whole:.0f}/255" if whole == int(whole) and eps < 0.15 else f"{eps:g}"
-        parts.append(f"{norm} {'without a bound' if eps == float('inf') else shown}")
-    return ", ".join(parts)
 
 
 def clean_cell(

@@ -1,4 +1,4 @@
-"""What determines a result, as one hash: the key under which it is kept."""
+"""What determines a result, as JSON and as one hash: the key under which it is kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import functools
 import hashlib
 import inspect
 import json
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -13,45 +14,61 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+__all__ = ["describe", "describe_fields", "digest", "fingerprint", "hash_tensors"]
+
 # What every module has. Its mode is not its own: it is attacked in eval mode.
 INHERITED = frozenset(vars(nn.Module()))
 
-__all__ = ["attack_name", "describe", "fingerprint", "hash_tensors"]
-
 
 def describe(value: Any) -> Any:
-    """A frozen value, such as an attack with its threat model, as JSON; tensors by their hash.
+    """A value as JSON, with everything in it that decides a result.
+
+    A value that has a method `identity` says for itself what it is, with its defaults resolved;
+    of other dataclasses all fields count that are compared. Tensors are given by their hash.
 
     Example:
         >>> from multiway.threat import Linf
         >>> describe(Linf(0.5))
         {'type': 'Linf', 'eps': 0.5, 'bounds': [0.0, 1.0]}
     """
+    if callable(getattr(value, "identity", None)) and not isinstance(value, type):
+        return value.identity()
     if is_dataclass(value) and not isinstance(value, type):
-        parts = {
-            field.name: describe(getattr(value, field.name))
-            for field in fields(value)
-            if field.compare
-        }
-        return {"type": type(value).__name__, **parts}
+        return describe_fields(value)
     if isinstance(value, Tensor):
         return hash_tensors(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list | tuple):
         return [describe(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): describe(item) for key, item in value.items()}
     if isinstance(value, float):
         # JSON has no infinity, and repr keeps every digit.
         return value if abs(value) < float("inf") else repr(value)
     return value if isinstance(value, (bool, int, str, type(None))) else repr(value)
 
 
+def describe_fields(value: Any) -> dict[str, Any]:
+    """The type of a dataclass and those of its fields that are compared."""
+    parts = {
+        each.name: describe(getattr(value, each.name)) for each in fields(value) if each.compare
+    }
+    return {"type": type(value).__name__, **parts}
+
+
+def digest(content: Any) -> str:
+    """32 hexadecimal digits that are the same only for the same JSON `content`."""
+    text = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def hash_tensors(*tensors: Tensor) -> str:
     """The SHA-256 of values, shapes and types."""
-    digest = hashlib.sha256()
+    content = hashlib.sha256()
     for tensor in tensors:
         data = tensor.detach().cpu().contiguous()
-        digest.update(repr((tuple(data.shape), str(data.dtype))).encode())
-        digest.update(data.view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
+        content.update(repr((tuple(data.shape), str(data.dtype))).encode())
+        content.update(data.view(-1).view(torch.uint8).numpy().tobytes())
+    return content.hexdigest()
 
 
 def fingerprint(model: nn.Module, **others: Any) -> str:
@@ -62,30 +79,30 @@ def fingerprint(model: nn.Module, **others: Any) -> str:
     and lists and dicts of these. Objects of other kinds are not seen.
     """
     tensors = [*model.named_parameters(), *model.named_buffers()]
-    content = {
-        "model": repr(model),
-        "attributes": {path: _attributes(module) for path, module in model.named_modules()},
-        "weights": {name: hash_tensors(tensor) for name, tensor in tensors},
-        **{name: describe(value) for name, value in others.items()},
-    }
-    text = json.dumps(content, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return digest(
+        {
+            "model": repr(model),
+            "attributes": {path: _attributes(module) for path, module in model.named_modules()},
+            "weights": {name: hash_tensors(tensor) for name, tensor in tensors},
+            **{name: describe(value) for name, value in others.items()},
+        }
+    )
 
 
 def _attributes(module: nn.Module) -> dict[str, Any]:
     """What `module` itself keeps beside its parts, weights and mode, as JSON."""
     own = {name: value for name, value in vars(module).items() if name not in INHERITED}
-    told = {name: _told(value) for name, value in own.items()}
-    return {"type": type(module).__qualname__, **told}
+    plain = {name: _plain(value) for name, value in own.items()}
+    return {"type": type(module).__qualname__, **plain}
 
 
-def _told(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """A plain value, or values in a list or dict, as JSON; None for an object of another kind."""
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = [_told(item) for item in value]
+        items = [_plain(item) for item in value]
         return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
     if isinstance(value, dict):
-        return {str(key): _told(item) for key, item in value.items()}
+        return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray) and value.dtype != object:
         return hash_tensors(torch.from_numpy(value.copy().reshape(-1).view(np.uint8)))
     if isinstance(value, (torch.dtype, torch.device, np.generic)):
@@ -93,21 +110,7 @@ def _told(value: Any) -> Any:
     if inspect.isroutine(value):
         return getattr(value, "__qualname__", None)
     if isinstance(value, functools.partial):
-        return [_told(value.func), _told(value.args), _told(value.keywords)]
+        return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
     if isinstance(value, (Tensor, bool, int, float, str, type(None))):
         return describe(value)
     return None
-
-
-def attack_name(attack: Any) -> str:
-    """What an attack is called in a table: its class and its objective.
-
-    Example:
-        >>> from multiway.attacks import FGSM
-        >>> from multiway.threat import Linf
-        >>> attack_name(FGSM(Linf(0.3), objective="margin"))
-        'fgsm-margin'
-    """
-    name = type(attack).__name__.lower()
-    objective = getattr(attack, "objective", None)
-    return name if objective is None else f"{name}-{objective}"

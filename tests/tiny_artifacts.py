@@ -1,4 +1,4 @@
-"""Pieces that take no time and say what became of them, for processes that import this module."""
+"""Artifacts that take no time and say what became of them, for processes that import this module."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multiway.artifact import Artifact, BuildContext
 from multiway.engine import Finished, LocalEngine, Silent, compute
 from multiway.engine.cluster import RayEngine
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, UnusableFile
 from multiway.locks import locked
-from multiway.store import Piece, Store, Workplace
+from multiway.store import Store
 
 __all__ = [
     "Threads",
@@ -35,7 +36,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Tiny(Piece):
+class Tiny(Artifact):
     """Writes its name and its parents' into a file, and a line into `log` when it starts.
 
     Attributes:
@@ -47,19 +48,13 @@ class Tiny(Piece):
     """
 
     name: str
-    log: Path
+    log: Path = field(compare=False)
     made_from: tuple[Tiny, ...] = ()
-    how: str = "well"
-    takes: float = 0.0
-    guess: float = 1.0
+    how: str = field(default="well", compare=False)
+    takes: float = field(default=0.0, compare=False)
+    guess: float = field(default=1.0, compare=False)
 
     kind = "tiny"
-
-    def identity(self) -> dict[str, Any]:
-        return {"name": self.name, "made_from": [parent.key for parent in self.made_from]}
-
-    def parents(self) -> tuple[Piece, ...]:
-        return self.made_from
 
     def title(self) -> str:
         return f"tiny {self.name}"
@@ -67,20 +62,20 @@ class Tiny(Piece):
     def seconds(self) -> float:
         return self.guess
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         attempt = times_made(self.log, self.name) + 1
         note = self.log / f"{self.name}-{attempt}-{os.getpid()}-{time.time_ns()}"
         note.write_text(str(os.getpid()))
-        before = [parent.text(place.store) for parent in self.made_from]
+        before = [parent.text(context.store) for parent in self.made_from]
         steps = max(1, int(self.takes / 0.05))
         for step in range(steps):
             time.sleep(self.takes / steps)
-            place.tell((step + 1) / steps)
-        self._happen(attempt, place)
-        (place.folder / "text").write_text(self._text(before))
+            context.progress((step + 1) / steps)
+        self._happen(attempt, context)
+        (context.folder / "text").write_text(self._text(before))
         return {"attempt": attempt}
 
-    def _happen(self, attempt: int, place: Workplace) -> None:
+    def _happen(self, attempt: int, context: BuildContext) -> None:
         if self.how == "fails":
             raise MultiwayError("it was made to fail")
         if self.how == "breaks":
@@ -90,15 +85,15 @@ class Tiny(Piece):
         if self.how == "sleeps":
             time.sleep(60)  # without a word, as in a long step
         if self.how == "fills":
-            (place.folder / "big").write_bytes(bytes(64 * 2**20))
+            (context.folder / "big").write_bytes(bytes(64 * 2**20))
         if self.how == "goes on":
-            self._go_on(place)
+            self._go_on(context)
 
-    def _go_on(self, place: Workplace) -> None:
+    def _go_on(self, context: BuildContext) -> None:
         """Like a training: refuses a state that is damaged, else goes on from it."""
-        state = place.folder / "state"
+        state = context.folder / "state"
         if state.exists() and state.read_text() != "whole":
-            raise MultiwayError(f"{state} was cut short")
+            raise UnusableFile(state, f"{state} was cut short")
         state.write_text("whole")
 
     def _text(self, before: list[str]) -> str:
@@ -112,14 +107,14 @@ class Tiny(Piece):
 class Threads(Tiny):
     """Tells how many threads torch takes."""
 
-    def make(self, place: Workplace) -> dict[str, Any]:
+    def make(self, context: BuildContext) -> dict[str, Any]:
         import torch
 
         return {"threads": torch.get_num_threads()}
 
 
 def times_made(log: Path, name: str) -> int:
-    """How many attempts at the piece there were, by any process."""
+    """How many attempts at the artifact there were, by any process."""
     return len(list(log.glob(f"{name}-*")))
 
 
@@ -134,52 +129,57 @@ class Watching(Silent):
         self.outcomes: dict[str, Finished] = {}
         self.there: list[str] = []
 
-    def planned(self, done: list[Piece], left: list[Piece]) -> None:
-        self.there = [piece.title() for piece in done]
+    def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
+        self.there = [artifact.title() for artifact in done]
 
-    def started(self, piece: Piece) -> None:
-        if piece.title() not in self.order:
-            self.order.append(piece.title())
+    def started(self, artifact: Artifact) -> None:
+        if artifact.title() not in self.order:
+            self.order.append(artifact.title())
 
-    def waiting(self, piece: Piece) -> None:
-        self.waited.add(piece.title())
+    def waiting(self, artifact: Artifact) -> None:
+        self.waited.add(artifact.title())
 
     def advanced(self, key: str, share: float) -> None:
         self.shares.append(share)
 
-    def finished(self, piece: Piece, outcome: Finished) -> None:
-        self.outcomes[piece.title()] = outcome
+    def finished(self, artifact: Artifact, outcome: Finished) -> None:
+        self.outcomes[artifact.title()] = outcome
 
     def note(self, text: str) -> None:
         self.notes.append(text)
 
 
 def row(log: Path, count: int, takes: float) -> list[Tiny]:
-    """Pieces that do not need each other, and one that needs them all."""
+    """Artifacts that do not need each other, and one that needs them all."""
     parts = tuple(Tiny(f"part{number}", log, takes=takes) for number in range(count))
     return [*parts, Tiny("all", log, parts)]
 
 
 def run_row(store: str, log: str, count: int, takes: float, jobs: int, engine: str = "") -> None:
     """Make a `row` in this process; `engine` is the address of a Ray cluster."""
-    place = Store(Path(store)).create()
+    context = Store(Path(store)).create()
     with closing(
-        RayEngine(place, jobs, address=engine) if engine else LocalEngine(place, jobs)
+        RayEngine(context, jobs, address=engine) if engine else LocalEngine(context, jobs)
     ) as workers:
-        compute(row(Path(log), count, takes), place, workers)
+        compute(row(Path(log), count, takes), context, workers)
 
 
 def run_sleeper(store: str, log: str) -> None:
-    """Begin a piece that says nothing for a minute."""
-    place = Store(Path(store))
-    compute([Tiny("sleeper", Path(log), how="sleeps")], place, LocalEngine(place, 1))
+    """Begin an artifact that says nothing for a minute."""
+    context = Store(Path(store))
+    compute([Tiny("sleeper", Path(log), how="sleeps")], context, LocalEngine(context, 1))
 
 
 def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
     """A Python process of its own that knows this module; `program` uses it as `tiny`."""
-    path = os.pathsep.join(place for place in sys.path if place)
+    path = os.pathsep.join(context for context in sys.path if context)
     return subprocess.Popen(
-        [sys.executable, "-c", f"import sys, tiny_pieces as tiny; {program}", *map(str, arguments)],
+        [
+            sys.executable,
+            "-c",
+            f"import sys, tiny_artifacts as tiny; {program}",
+            *map(str, arguments),
+        ],
         env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -209,7 +209,7 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def processes_of(log: Path) -> set[int]:
-    """The numbers of all processes that have begun a piece."""
+    """The numbers of all processes that have begun an artifact."""
     return {int(note.read_text() or 0) for note in log.iterdir()} - {0}
 
 

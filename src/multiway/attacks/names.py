@@ -1,0 +1,51 @@
+"""The two names of an attack: a word for files and tables, and its settings in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from multiway.threat import L2
+
+if TYPE_CHECKING:
+    from multiway.attacks.base import Attack
+
+__all__ = ["attack_name", "attack_words"]
+
+
+def attack_name(attack: Attack) -> str:
+    """What an attack is called in a table: its class and its objective.
+
+    Example:
+        >>> from multiway.attacks import FGSM
+        >>> from multiway.threat import Linf
+        >>> attack_name(FGSM(Linf(0.3), objective="margin"))
+        'fgsm-margin'
+    """
+    name = type(attack).__name__.lower()
+    objective = getattr(attack, "objective", None)
+    return name if objective is None else f"{name}-{objective}"
+
+
+def attack_words(attack: Attack) -> str:
+    """An attack in words: name, steps, restarts and threat model.
+
+    Example:
+        >>> from multiway.attacks import PGD
+        >>> from multiway.threat import Linf
+        >>> attack_words(PGD(Linf(8 / 255), steps=100, restarts=2))
+        'PGD, 100 steps, 2 restarts, Linf 8/255'
+    """
+    name = type(attack).__name__
+    parts = [name.upper() if len(name) <= 4 else name]
+    steps, restarts = getattr(attack, "steps", None), getattr(attack, "restarts", 1)
+    parts += [f"{steps} step{'s' if steps > 1 else ''}"] if steps else []
+    parts += [f"{restarts} restarts"] if restarts > 1 else []
+    if getattr(attack, "kappa", None) is not None:
+        parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]
+    norm = "L2" if isinstance(attack.threat, L2) else "Linf"
+    eps = attack.threat.eps
+    if isinstance(eps, float | int):
+        whole = round(255 * eps, 6) if eps < 1 else 0.5
+        shown = f"{whole:.0f}/255" if whole == int(whole) and eps < 0.15 else f"{eps:g}"
+        parts.append(f"{norm} {'without a bound' if eps == float('inf') else shown}")
+    return ", ".join(parts)
