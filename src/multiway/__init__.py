@@ -1,4 +1,16 @@
-"""Output encodings for classifiers: train on them, attack them, tell what they bought."""
+"""Output encodings for classifiers: train on them, attack them, tell what they bought.
+
+`import multiway as mw` gives what is listed in `__all__`; everything else is private to the
+package. Names are loaded when they are first used, so that `multiway --help` does not wait for
+torch: this is the one place where imports are lazy, and the command line uses it too.
+
+Example:
+    >>> import multiway as mw
+    >>> model = mw.encode_model(mw.backbones.build_backbone("wong", outputs=10),
+    ...                         mw.Encoding.make("ro", classes=10))
+    >>> model.classes, "PGD" in dir(mw)
+    (10, True)
+"""
 
 from __future__ import annotations
 
@@ -6,26 +18,119 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from multiway import (  # noqa: F401
+        analysis,
+        attacks,
+        backbones,
+        classifier,
+        data,
+        devices,
+        engine,
+        files,
+        identity,
+        objectives,
+        ray_engine,
+        report,
+        results,
+        statistics,
+        store,
+        studies,
+        threat,
+        training,
+        watermark,
+    )
+    from multiway.analysis import correlate, diagnose, transfer
+    from multiway.attacks import (
+        APGD,
+        FAB,
+        FGSM,
+        PGD,
+        AutoAttack,
+        Boundary,
+        NAttack,
+        Noise,
+        Square,
+        TargetedAPGD,
+        evaluate,
+    )
     from multiway.classifier import EncodedClassifier, encode_model
     from multiway.codebook import Codebook
     from multiway.encoding import Encoding
     from multiway.errors import MultiwayError
-
-__all__ = ["Codebook", "EncodedClassifier", "Encoding", "MultiwayError", "encode_model"]
+    from multiway.threat import L2, Linf
+    from multiway.training import load_run, train
 
 __version__ = "0.1.0"
 
-# Loaded when first asked for: `multiway --help` must not wait for torch.
+# The public names, by the module that holds them.
 _HOMES = {
-    "Codebook": "multiway.codebook",
-    "EncodedClassifier": "multiway.classifier",
-    "Encoding": "multiway.encoding",
-    "MultiwayError": "multiway.errors",
-    "encode_model": "multiway.classifier",
-}
+    "multiway.analysis": ("correlate", "diagnose", "transfer"),
+    "multiway.attacks": (
+        "APGD", "FAB", "FGSM", "PGD", "AutoAttack", "Boundary", "NAttack", "Noise", "Square",
+        "TargetedAPGD", "evaluate",
+    ),
+    "multiway.classifier": ("EncodedClassifier", "encode_model"),
+    "multiway.codebook": ("Codebook",),
+    "multiway.encoding": ("Encoding",),
+    "multiway.errors": ("MultiwayError",),
+    "multiway.threat": ("L2", "Linf"),
+    "multiway.training": ("load_run", "train"),
+}  # fmt: skip
+_NAMES = {name: module for module, names in _HOMES.items() for name in names}
+_PACKAGES = (
+    "analysis", "attacks", "backbones", "data", "objectives", "report", "results", "statistics",
+    "studies", "training", "watermark",
+)  # fmt: skip
+# Loaded like those above, but private: what the command line needs of the inside.
+_PRIVATE = (
+    "classifier", "devices", "engine", "files", "identity", "ray_engine", "store", "threat",
+)  # fmt: skip
+
+__all__ = [
+    "APGD",
+    "FAB",
+    "FGSM",
+    "L2",
+    "PGD",
+    "AutoAttack",
+    "Boundary",
+    "Codebook",
+    "EncodedClassifier",
+    "Encoding",
+    "Linf",
+    "MultiwayError",
+    "NAttack",
+    "Noise",
+    "Square",
+    "TargetedAPGD",
+    "analysis",
+    "attacks",
+    "backbones",
+    "correlate",
+    "data",
+    "diagnose",
+    "encode_model",
+    "evaluate",
+    "load_run",
+    "objectives",
+    "report",
+    "results",
+    "statistics",
+    "studies",
+    "train",
+    "training",
+    "transfer",
+    "watermark",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'multiway' has no attribute '{name}'")
-    return getattr(import_module(_HOMES[name]), name)
+    if name in _NAMES:
+        return getattr(import_module(_NAMES[name]), name)
+    if name in (*_PACKAGES, *_PRIVATE):
+        return import_module(f"multiway.{name}")
+    raise AttributeError(f"module 'multiway' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -10,9 +10,17 @@ __all__ = ["MultiwayError", "MultiwayWarning", "UnusableFile", "choose", "neares
 
 
 class MultiwayError(Exception):
-    """A mishap a user can mend; its text says what was given, what is allowed and what to do.
+    """Something a user can fix; its text says what was given, what is allowed and what to do.
 
     The command line prints it as one line, `error: ...`, and exits with status 2.
+
+    Example:
+        >>> from multiway.threat import Linf
+        >>> try:
+        ...     Linf(eps=-1)
+        ... except MultiwayError as error:
+        ...     print(error)
+        eps ...
     """
 
 

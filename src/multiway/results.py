@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cache
@@ -222,6 +222,15 @@ class Provenance:
     warnings: tuple[str, ...] = ()
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    @classmethod
+    def now(
+        cls, data: str, models: Iterable[str], n: int | None, attack_seed: int | None = None
+    ) -> Provenance:
+        """Of what is measured at this moment on models of these names."""
+        made = date.today().isoformat()
+        names = ", ".join(models)
+        return cls(data, names, n, (), 0.0, made, versions(), attack_seed)
 
     def __post_init__(self) -> None:
         try:

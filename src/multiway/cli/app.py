@@ -7,22 +7,19 @@ from typing import Annotated
 import typer
 
 from multiway import __version__
-from multiway.cli import (
-    correlate,
-    corrupt,
-    curves,
-    data,
-    demo,
-    diagnose,
-    evaluate,
-    landscape,
-    report,
-    reproduce,
-    saliency,
-    train,
-    transfer,
-    watermark,
-)
+from multiway.cli import data, watermark
+from multiway.cli.correlate import correlate
+from multiway.cli.corrupt import corrupt
+from multiway.cli.curves import curves
+from multiway.cli.demo import demo
+from multiway.cli.diagnose import diagnose
+from multiway.cli.evaluate import evaluate
+from multiway.cli.landscape import landscape
+from multiway.cli.report import report
+from multiway.cli.reproduce import reproduce
+from multiway.cli.saliency import saliency
+from multiway.cli.train import train
+from multiway.cli.transfer import transfer
 
 __all__ = ["app"]
 
@@ -33,6 +30,22 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+# Every command with an example of its use, in the order of the help.
+COMMANDS = {
+    demo: "multiway demo --out multiway-demo",
+    train: "multiway train --data mnist --backbone a --encoding ro --out runs/a-ro",
+    transfer: "multiway transfer runs/a-1ofk runs/a-ro --attack fgsm --eps 0.2",
+    correlate: "multiway correlate runs/a-1ofk runs/a-ro --limit 1000 --out pics",
+    corrupt: "multiway corrupt runs/a-1ofk runs/a-ro --limit 1000 --out pics",
+    evaluate: "multiway evaluate runs/a-ro --attack fgsm --eps 0.2 --limit 1000",
+    saliency: "multiway saliency runs/a-1ofk runs/a-ro --samples 0,3,7 --out pics",
+    landscape: "multiway landscape runs/a-1ofk runs/a-ro --samples 0,1 --eps 0.3 --out pics",
+    curves: "multiway curves runs/a-1ofk runs/a-ro --against eps --limit 200",
+    reproduce: "multiway reproduce transfer --scale smoke --store multiway-store",
+    report: "multiway report --store multiway-store --out report.html",
+    diagnose: "multiway diagnose runs/a-ro --eps 0.2 --substitute runs/a-1ofk",
+}
 
 
 def _version(wanted: bool) -> None:
@@ -50,41 +63,7 @@ def options(
     """Output encodings for classifiers: train on them, attack them, tell what they bought."""
 
 
-app.command("demo", epilog="Example: multiway demo --out multiway-demo")(demo.demo)
+for command, example in COMMANDS.items():
+    app.command(command.__name__, epilog=f"Example: {example}")(command)
 app.add_typer(data.app, name="data", help="List, download and check data sets.")
-app.command(
-    "train",
-    epilog="Example: multiway train --data mnist --backbone a --encoding ro --out runs/a-ro",
-)(train.train)
-app.command(
-    "transfer", epilog="Example: multiway transfer runs/a-1ofk runs/a-ro --attack fgsm --eps 0.2"
-)(transfer.transfer)
-app.command(
-    "correlate", epilog="Example: multiway correlate runs/a-1ofk runs/a-ro --limit 1000 --out pics"
-)(correlate.correlate)
-app.command(
-    "corrupt", epilog="Example: multiway corrupt runs/a-1ofk runs/a-ro --limit 1000 --out pics"
-)(corrupt.corrupt)
-app.command(
-    "evaluate", epilog="Example: multiway evaluate runs/a-ro --attack fgsm --eps 0.2 --limit 1000"
-)(evaluate.evaluate)
-app.command(
-    "saliency", epilog="Example: multiway saliency runs/a-1ofk runs/a-ro --samples 0,3,7 --out pics"
-)(saliency.saliency)
-app.command(
-    "landscape",
-    epilog="Example: multiway landscape runs/a-1ofk runs/a-ro --samples 0,1 --eps 0.3 --out pics",
-)(landscape.landscape)
-app.command(
-    "curves", epilog="Example: multiway curves runs/a-1ofk runs/a-ro --against eps --limit 200"
-)(curves.curves)
-app.command(
-    "reproduce", epilog="Example: multiway reproduce transfer --scale smoke --store multiway-store"
-)(reproduce.reproduce)
-app.command("report", epilog="Example: multiway report --store multiway-store --out report.html")(
-    report.report
-)
-app.command(
-    "diagnose", epilog="Example: multiway diagnose runs/a-ro --eps 0.2 --substitute runs/a-1ofk"
-)(diagnose.diagnose)
 app.add_typer(watermark.app, name="watermark", help="Mark a network, steal it, look for the mark.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import multiway as mw
 from multiway.cli.options import Number
 from multiway.errors import MultiwayError, choose
 
@@ -31,7 +32,7 @@ __all__ = [
     "build_attacks",
     "check_options",
     "choose_threat",
-    "usual_eps",
+    "paper_eps",
 ]
 
 NORMS = ("linf", "l2")
@@ -48,7 +49,7 @@ Objectives = Annotated[
     list[str] | None,
     typer.Option(
         "--objective",
-        help="What the attacker ascends: own, ce, margin or dlr. Repeat it for several.",
+        help="What is ascended: own, ce, margin or dlr. Repeat it for several.",
     ),
 ]
 Eps = Annotated[
@@ -84,21 +85,21 @@ OF_THREAT = ("eps", "norm")
 
 def check_options(names: Sequence[str], options: dict[str, Any]) -> None:
     """Refuse unknown attacks, and options that no attack has, before anything is loaded."""
-    from multiway.attacks import ATTACKS, options_of
-
     for name in names:
-        choose("attack", name, ATTACKS)
+        choose("attack", name, mw.attacks.ATTACKS)
     given = [key for key, value in options.items() if value is not None]
     if given and not names:
         raise MultiwayError(f"{_flag(given[0])} is for an attack; name one: --attack pgd")
     for key in given:
-        if key in OF_THREAT or any(key in options_of(name) for name in names):
+        if key in OF_THREAT or any(key in mw.attacks.options_of(name) for name in names):
             continue
-        told = []
+        remarks = []
         for name in dict.fromkeys(names):
-            flags = [_flag(one) for one in options if one in (*options_of(name), *OF_THREAT)]
-            told.append(f"'{name}' has no {key.replace('_', ' ')}; it takes {', '.join(flags)}")
-        raise MultiwayError(f"{_flag(key)}: {'; '.join(told)}")
+            flags = [
+                _flag(one) for one in options if one in (*mw.attacks.options_of(name), *OF_THREAT)
+            ]
+            remarks.append(f"'{name}' has no {key.replace('_', ' ')}; it takes {', '.join(flags)}")
+        raise MultiwayError(f"{_flag(key)}: {'; '.join(remarks)}")
     if options.get("norm") is not None:
         choose("norm", options["norm"], NORMS)
 
@@ -117,16 +118,16 @@ def build_attacks(
         encoded: whether the model has an encoding, and so a training loss that is known; without
             one, `ce` takes the place of an attack's default `own`.
     """
-    from multiway.attacks import build_attack, has_objective, options_of
-
     attacks = []
     for name in names:
-        taken = {key: options[key] for key in options_of(name) if key in options}
-        chosen: Sequence[str | None] = objectives if objectives and has_objective(name) else [None]
+        taken = {key: options[key] for key in mw.attacks.options_of(name) if key in options}
+        chosen: Sequence[str | None] = (
+            objectives if objectives and mw.attacks.has_objective(name) else [None]
+        )
         for objective in chosen:
-            attack = build_attack(name, threat, objective=objective, **taken)
+            attack = mw.attacks.build_attack(name, threat, objective=objective, **taken)
             if objective is None and not encoded and getattr(attack, "objective", None) == "own":
-                attack = build_attack(name, threat, objective="ce", **taken)
+                attack = mw.attacks.build_attack(name, threat, objective="ce", **taken)
             attacks.append(attack)
     return attacks
 
@@ -135,25 +136,23 @@ def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
 
 
-def usual_eps(data: str, norm: str = "linf") -> float:
-    """The paper's radius for that data."""
+def paper_eps(data: str, norm: str = "linf", option: str = "--eps") -> float:
+    """The paper's radius for a data set, where `option` does not give one."""
     eps = PAPER_EPS[norm].get(data)
     if eps is None:
         raise MultiwayError(
-            f"an attack needs --eps: the paper has no {norm} radius for {data}; write for example "
-            "--eps 8/255"
+            f"{option} is needed: the paper has no {norm} radius for {data}; write for example "
+            f"{option} 8/255"
         )
     return eps
 
 
 def choose_threat(names: Sequence[str], data: str, norm: str | None, eps: float | None) -> Threat:
     """The threat model that was asked for, or the one that the paper uses on this data."""
-    from multiway.threat import L2, Linf
-
     if norm is None:
         norm = "l2" if "boundary" in names else "linf"
     if eps is None and list(names) == ["boundary"]:
         eps = math.inf  # Schott et al. measure how far it must go
     if eps is None:
-        eps = usual_eps(data, norm)
-    return Linf(eps) if norm == "linf" else L2(eps)
+        eps = paper_eps(data, norm)
+    return mw.Linf(eps) if norm == "linf" else mw.L2(eps)

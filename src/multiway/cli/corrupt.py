@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multiway.cli.console import bar, print_json, print_table, say
-from multiway.cli.options import (
-    Best,
-    DataDir,
-    Device,
-    ImageSize,
-    Json,
-    Limit,
-    Network,
-    Out,
-    Runs,
-    Seed,
-    TrustedBackbone,
-    Weights,
-    choose_device,
-)
-from multiway.cli.pictures import training_seeds
+import multiway as mw
+from multiway.cli.console import bar
+from multiway.cli.examine import Examination, Outcome, examines
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
-    from multiway.analysis import CorruptionExamples, CorruptionTable
-    from multiway.cli.models import Subject
+    from multiway.results import Result
 
 __all__ = ["corrupt"]
 
 PUBLISHED = "cifar10-c"
 
 
+@examines()
 def corrupt(
-    runs: Runs = None,
+    examination: Examination,
     kinds: Annotated[
         str | None,
         typer.Option(
@@ -50,8 +37,6 @@ def corrupt(
     example: Annotated[
         int, typer.Option("--example", help="The image that is drawn under each corruption.")
     ] = 0,
-    network: Network = None,
-    weights: Weights = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -60,73 +45,59 @@ def corrupt(
             "[default: those the runs were trained on]",
         ),
     ] = None,
-    image_size: ImageSize = None,
-    backbone: TrustedBackbone = None,
-    best: Best = False,
-    out: Out = None,
-    limit: Limit = None,
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Accuracy on 19 kinds of corruption at 5 severities, with 95 % intervals over images.
 
     The corruptions are CIFAR-10-C-style: made here with its constants, for images of any size.
     With --data cifar10-c they are the published files themselves. What is finished is kept in the
     runs' folders (for --network in --out): after a kill the same command goes on there.
     """
-    from multiway.analysis import corruption_accuracy, corruption_examples
-    from multiway.cli.models import load_subjects
-    from multiway.data.corruptions.official import check_official
-
-    place = choose_device(device)
     chosen, levels = parse_kinds(kinds), parse_severities(severities)
-    published = data == PUBLISHED
+    out = examination.out
     if data is not None and data.startswith(f"{PUBLISHED}/"):
         raise MultiwayError(
             f"--data {data}: write --data {PUBLISHED}, and choose with --kinds and --severities"
         )
+    published = data == PUBLISHED
     if published:
-        check_official(chosen, data_dir)  # before anything takes time
-    subjects, images = load_subjects(
-        runs or [], network or [], weights or [], data="cifar10" if published else data,
-        data_dir=data_dir, limit=limit, image_size=image_size, backbone=backbone, best=best,
-        device=place,
-    )  # fmt: skip
-    source: dict[str, Any] = {"seed": seed, "published": published, "data_dir": data_dir}
-    examples = None
+        # Before anything takes time.
+        mw.data.corruptions.check_official(chosen, examination.data_dir)
+    images = examination.load(data="cifar10" if published else None)
+    source: dict[str, Any] = {
+        "seed": examination.seed, "published": published, "data_dir": examination.data_dir,
+    }  # fmt: skip
+    figures = {}
     if out is not None:
-        examples = corruption_examples(images, example, chosen, levels, **source)
+        examples = mw.analysis.corruption_examples(images, example, chosen, levels, **source)
+        figures["corruption-examples"] = mw.report.draw_corruption_examples(examples)
     with bar("corruptions", len(images) * len(chosen) * len(levels)) as advance:
-        table = corruption_accuracy(
-            {subject.name: subject.model for subject in subjects}, images, chosen, levels,
-            device=place, directories=_folders(subjects, out), progress=advance, **source,
+        result = mw.analysis.corruption_accuracy(
+            examination.models, images, chosen, levels,
+            device=examination.device, directories=_folders(examination), progress=advance,
+            **source,
         )  # fmt: skip
-    result = {
-        "models": [subject.as_dict() for subject in subjects],
-        "weights": "best" if best else "last",
-        **table.as_dict(),
-    }
-    _write_runs(subjects, table, result)
-    if out is not None and examples is not None:
-        _write(out, table, result, examples, training_seeds(subjects))
-    if json:
-        print_json(result)
-    else:
-        _show(table, subjects)
+    _write_runs(examination, result, chosen, levels)
+    if out is not None:
+        by_severity = examination.enrich(
+            result.only(lambda cell: cell.panel == "by severity", chart="lines")
+        )
+        figures["corruption-severity"] = mw.report.draw(by_severity)[0].figure
+    notes = [f"note: {text}" for text in result.details.get("notes", ())]
+    summary = result.only(lambda cell: not cell.panel)
+    if examination.json:
+        summary = result
+    return Outcome(summary, stem="corruption", figures=figures, notes=notes)
 
 
 def parse_kinds(text: str | None) -> tuple[str, ...]:
     """The kinds of corruption that `--kinds` names."""
-    from multiway.data.corruptions import KINDS, PAPER_KINDS
-
+    known = mw.data.corruptions.KINDS
     if text is None:
-        return tuple(KINDS)
+        return tuple(known)
     if text.strip() == "paper":
-        return PAPER_KINDS
+        return mw.data.corruptions.PAPER_KINDS
     names = [name.strip() for name in text.split(",")]
-    return tuple(dict.fromkeys(choose("corruption", name, KINDS) for name in names))
+    return tuple(dict.fromkeys(choose("corruption", name, known) for name in names))
 
 
 def parse_severities(text: str) -> tuple[int, ...]:
@@ -145,65 +116,38 @@ def parse_severities(text: str) -> tuple[int, ...]:
     return tuple(sorted({int(name) for name in names}))
 
 
-def _folders(subjects: list[Subject], out: Path | None) -> dict[str, Path]:
+def _folders(examination: Examination) -> dict[str, Path]:
     """Where what is finished is kept."""
     homes = {
-        subject.name: out if subject.run is None else subject.run.directory for subject in subjects
+        subject.name: examination.out if subject.run is None else subject.run.directory
+        for subject in examination.subjects
     }
     return {name: home / "batches" for name, home in homes.items() if home is not None}
 
 
-def _write_runs(subjects: list[Subject], table: CorruptionTable, result: dict[str, Any]) -> None:
+def _write_runs(
+    examination: Examination, result: Result, kinds: Sequence[str], levels: Sequence[int]
+) -> None:
     """Each run's own figures, in its folder."""
-    shared = {key: value for key, value in result.items() if key not in ("models", "rows")}
-    for subject, row in zip(subjects, result["rows"], strict=True):
+    whole = examination.enrich(result)
+    weights = "best" if examination.best else "last"
+    for subject in examination.subjects:
         if subject.run is not None:
             # How far it is ahead of another run is no result of this one.
-            own = {key: value for key, value in row.items() if key != "leads"}
-            subject.run.write_result(
-                f"{_told(table)}-{result['weights']}", {**subject.as_dict(), **shared, **own}
-            )
+            own = whole.only(lambda cell: cell.row == subject.name and cell.metric != "lead")  # noqa: B023
+            own = replace(own, details={**own.details, "models": [subject.as_dict()]})
+            subject.run.write_result(f"{_file_name(result, kinds, levels)}-{weights}", own)
 
 
-def _told(table: CorruptionTable) -> str:
+def _file_name(result: Result, kinds: Sequence[str], levels: Sequence[int]) -> str:
     """What tells one result of a run from another, in the name of its file."""
-    from multiway.data.corruptions import KINDS, PAPER_KINDS
-
-    known = {frozenset(KINDS): "all", frozenset(PAPER_KINDS): "paper"}
-    names = "+".join(table.kinds)
-    if len(table.kinds) > 3:
-        names = f"{len(table.kinds)}kinds-{hashlib.sha256(names.encode()).hexdigest()[:6]}"
-    seed = "published" if table.seed is None else f"seed{table.seed}"
-    levels = "".join(str(level) for level in table.severities)
-    label = known.get(frozenset(table.kinds), names)
-    return f"corruption-{label}-s{levels}-n{table.n}-{seed}"
-
-
-def _write(
-    out: Path,
-    table: CorruptionTable,
-    result: dict[str, Any],
-    examples: CorruptionExamples,
-    training: str,
-) -> None:
-    from multiway.report.corruption import (
-        draw_corruption,
-        draw_corruption_examples,
-        draw_corruption_severity,
-    )
-    from multiway.report.style import save_both
-    from multiway.training.run import write_report
-
-    files = [write_report(out / "corruption.json", result)]
-    files += save_both(draw_corruption(table, training), out / "corruption")
-    files += save_both(draw_corruption_severity(table, training), out / "corruption-severity")
-    files += save_both(draw_corruption_examples(examples), out / "corruption-examples")
-    say(f"written: {', '.join(str(file) for file in files)}")
-
-
-def _show(table: CorruptionTable, subjects: list[Subject]) -> None:
-    from multiway.report.corruption import corruption_rows, corruption_title
-
-    print_table(corruption_title(table, training_seeds(subjects)), *corruption_rows(table))
-    for note in table.notes:
-        say(f"note: {note}")
+    corruptions = mw.data.corruptions
+    known = {frozenset(corruptions.KINDS): "all", frozenset(corruptions.PAPER_KINDS): "paper"}
+    names = "+".join(kinds)
+    if len(kinds) > 3:
+        names = f"{len(kinds)}kinds-{mw.identity.digest(list(kinds))[:6]}"
+    seed = result.provenance.attack_seed
+    label = known.get(frozenset(kinds), names)
+    level = "".join(str(each) for each in levels)
+    source = "published" if seed is None else f"seed{seed}"
+    return f"corruption-{label}-s{level}-n{result.provenance.n}-{source}"

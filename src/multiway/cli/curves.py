@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 import math
-import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multiway.cli.attack_options import NORMS, Eps, Norm, Restarts, Steps, StepSize, choose_threat
-from multiway.cli.console import bar, print_json, print_table, say
-from multiway.cli.options import (
-    Best,
-    DataDir,
-    DataName,
-    Device,
-    ImageSize,
-    Json,
-    Limit,
-    Network,
-    Runs,
-    Seed,
-    TrustedBackbone,
-    Weights,
-    choose_device,
-)
-from multiway.cli.pictures import (
+import multiway as mw
+from multiway.cli.attack_options import (
+    NORMS,
+    Eps,
+    Norm,
     Objectives,
-    PictureOut,
+    Restarts,
+    Steps,
+    StepSize,
+    choose_threat,
     paper_eps,
-    parse_numbers,
-    training_seeds,
 )
+from multiway.cli.console import bar
+from multiway.cli.examine import Examination, Outcome, collected_warnings, examines
+from multiway.cli.options import parse_numbers
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torch import nn
 
-    from multiway.analysis import Curve
     from multiway.cli.models import Subject
 
 __all__ = ["curves"]
@@ -51,8 +40,9 @@ STEPS = (1, 2, 5, 10, 20, 40, 100)
 EPS_SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, math.inf)
 
 
+@examines(out=Path("pictures"), limit=500)
 def curves(
-    runs: Runs = None,
+    examination: Examination,
     against: Annotated[
         str, typer.Option("--against", help="What differs along a curve: steps, eps or kappa.")
     ] = "steps",
@@ -76,86 +66,47 @@ def curves(
     steps: Steps = None,
     step_size: StepSize = None,
     restarts: Restarts = None,
-    network: Network = None,
-    weights: Weights = None,
-    data: DataName = None,
-    image_size: ImageSize = None,
-    backbone: TrustedBackbone = None,
-    best: Best = False,
-    out: PictureOut = Path("pictures"),
-    limit: Limit = 500,
     batch_size: Annotated[int, typer.Option("--batch-size", help="Images at a time.")] = 250,
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Accuracy under PGD as one of its numbers grows: white-box, and from substitutes.
 
     Finished batches are kept in --out: after a kill the same command goes on there.
     """
-    from multiway.analysis import default_objectives
-    from multiway.attacks import AttackWarning, build_attack
-    from multiway.cli.models import load_subjects
-    from multiway.data import to_float
-    from multiway.report.curves import curve_tables, curve_title, draw_curves
-    from multiway.report.style import save_both
-    from multiway.training.run import write_report
-
     choose("axis", against, AXES)
     if norm is not None:
         choose("norm", norm, NORMS)
     _check(against, steps, eps, objective, bool(substitute), white_box)
     values = None if at is None else parse_numbers("--at", at)
-    place = choose_device(device)
-    subjects, images = load_subjects(
-        [*(runs or []), *(substitute or [])], network or [], weights or [], data=data,
-        data_dir=data_dir, limit=limit, image_size=image_size, backbone=backbone, best=best,
-        device=place,
-    )  # fmt: skip
-    models, substitutes = _apart(subjects, len(runs or []), len(substitute or []), white_box)
+    images = examination.load(more=substitute or [])
+    models, substitutes = _apart(
+        examination.subjects, len(examination.runs), len(substitute or []), white_box
+    )
     sources = {**models, **(substitutes or {})}
     if values is None:
         values = _default_values(against, images.name, norm)
     radius = values[0] if against == "eps" and values else eps
     threat = choose_threat(["pgd"], images.name, norm, radius)
-    objectives = ("margin",) if against == "kappa" else objective or default_objectives(sources)
+    objectives: Sequence[str] = ("margin",) if against == "kappa" else (
+        objective or mw.analysis.default_objectives(sources)
+    )  # fmt: skip
     count = len(sources) if against != "kappa" or substitutes is None else len(substitutes)
-    total = count * len(values or range(6)) * len(images) * len(objectives)
-    found: list[Curve] = []
-    with (
-        warnings.catch_warnings(record=True) as caught,
-        bar(f"accuracy against {against}", total) as advance,
-    ):
-        warnings.simplefilter("always", AttackWarning)
+    work = count * len(values or range(6)) * len(images) * len(objectives)
+    results = []
+    with collected_warnings(), bar(f"accuracy against {against}", work) as advance:
         for name in objectives:
-            attack = build_attack(
+            attack = mw.attacks.build_attack(
                 "pgd", threat, objective=name, steps=steps, step_size=step_size, restarts=restarts
             )
-            found += _measure(
-                against, attack, values,
-                models=models, images=to_float(images.images), labels=images.labels,
-                substitutes=substitutes, seed=seed, batch_size=batch_size,
-                directory=out / "batches", progress=advance,
+            results.append(
+                _measure(
+                    against, attack, values,
+                    models=models, data=images, substitutes=substitutes, seed=examination.seed,
+                    batch_size=batch_size, progress=advance,
+                    directory=None if examination.out is None else examination.out / "batches",
+                )
             )  # fmt: skip
-    # One of each kind: the counts differ from run to run, the meaning does not.
-    for text in {getattr(one.message, "kind", ""): str(one.message) for one in caught}.values():
-        say(f"warning: in one run {text}")
-    title = curve_title(found[0], images.name, training_seeds(subjects))
-    files = [str(file) for file in save_both(draw_curves(found, title), out / f"curves-{against}")]
-    result = {
-        "data": images.name,
-        "models": [subject.as_dict() for subject in subjects],
-        "curves": [curve.as_dict() for curve in found],
-        "files": files,
-    }
-    write_report(out / f"curves-{against}.json", result)
-    if json:
-        print_json(result)
-    else:
-        for heading, columns, rows in curve_tables(found):
-            print_table(f"{title}; {heading}", columns, rows)
-    say(f"written: {', '.join(files)}, {out / f'curves-{against}.json'}")
+    cells = tuple(cell for result in results for cell in result.cells)
+    return Outcome(replace(results[0], cells=cells), stem=f"curves-{against}")
 
 
 def _check(
@@ -202,22 +153,16 @@ def _default_values(against: str, data: str, norm: str | None) -> list[float] | 
     if against == "steps":
         return list(STEPS)
     if against == "eps":
-        radius = paper_eps("--at", data, norm or "linf")
+        radius = paper_eps(data, norm or "linf", "--at")
         return [share * radius for share in EPS_SHARES]
     return None
 
 
-def _measure(against: str, attack: Any, values: list[float] | None, **common: Any) -> list[Curve]:
-    from multiway.analysis import (
-        accuracy_against_eps,
-        accuracy_against_kappa,
-        accuracy_against_steps,
-    )
-
+def _measure(against: str, attack: Any, values: list[float] | None, **common: Any) -> Any:
     if against == "kappa":
-        return accuracy_against_kappa(attack=attack, kappa=values, **common)
+        return mw.analysis.accuracy_against_kappa(attack=attack, kappa=values, **common)
     if against == "eps":
-        return accuracy_against_eps(attack=attack, eps=values or [], **common)
+        return mw.analysis.accuracy_against_eps(attack=attack, eps=values or [], **common)
     # 5.0 was written 5; 2.5 stays, and is refused.
     steps: list[Any] = [int(value) if value == value // 1 else value for value in values or []]
-    return accuracy_against_steps(attack=attack, steps=steps, **common)
+    return mw.analysis.accuracy_against_steps(attack=attack, steps=steps, **common)

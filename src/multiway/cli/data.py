@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
+
+import multiway as mw
+from multiway.cli.console import print_json, terminal
 
 __all__ = ["app"]
 
@@ -36,12 +41,10 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
     Example: multiway data list
     """
-    from multiway.data import data_directory, status
-
-    rows = status(data_dir)
-    directory = data_directory(data_dir)
+    rows = mw.data.status(data_dir)
+    directory = mw.data.data_directory(data_dir)
     if as_json:
-        _print_json({"data_dir": str(directory), "datasets": [asdict(row) for row in rows]})
+        print_json({"data_dir": str(directory), "datasets": [asdict(row) for row in rows]})
         return
     _print_table(
         f"data directory: {directory}",
@@ -64,12 +67,11 @@ def fetch(
 
     Example: multiway data fetch mnist
     """
-    from multiway.data import data_directory
-    from multiway.data import fetch as fetch_files
-
-    paths = [str(path) for path in fetch_files(name, data_dir)]
+    paths = [str(path) for path in mw.data.fetch(name, data_dir)]
     if as_json:
-        _print_json({"name": name, "data_dir": str(data_directory(data_dir)), "files": paths})
+        print_json(
+            {"name": name, "data_dir": str(mw.data.data_directory(data_dir)), "files": paths}
+        )
         return
     typer.echo(f"{name} is here:")
     for path in paths:
@@ -86,15 +88,12 @@ def verify(
 
     Example: multiway data verify cifar10
     """
-    from multiway.data import data_directory
-    from multiway.data import verify as verify_files
-
-    rows = verify_files(name, data_dir)
-    directory = data_directory(data_dir)
+    rows = mw.data.verify(name, data_dir)
+    directory = mw.data.data_directory(data_dir)
     altered = any(row.state == "altered" for row in rows)
     if as_json:
         files = [asdict(row) for row in rows]
-        _print_json({"data_dir": str(directory), "altered": altered, "files": files})
+        print_json({"data_dir": str(directory), "altered": altered, "files": files})
     elif rows:
         _print_table(
             f"data directory: {directory}",
@@ -111,16 +110,8 @@ def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _print_json(document: dict[str, object]) -> None:
-    typer.echo(json.dumps(document, indent=2))
-
-
 def _print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """A table whose second column is a state, shown in its colour."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     table = Table(title=title, title_justify="left")
     for column in columns:
         # Names and paths are for copying: they wrap whole rather than lose their end.
@@ -128,4 +119,4 @@ def _print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...
     for name, state, *rest in rows:
         # Text, because a path may hold what rich would take for markup.
         table.add_row(Text(name), Text(state, _COLOURS[state]), *map(Text, rest))
-    Console().print(table)
+    terminal(sys.stdout).print(table)

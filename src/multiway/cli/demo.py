@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiway.cli.console import TrainingProgress, bar, print_json, print_table, say
-from multiway.cli.options import Device, Json, Limit, Seed, choose_device
+import multiway as mw
+from multiway.cli.console import bar, command_line, print_json, say
+from multiway.cli.examine import print_result
+from multiway.cli.options import Device, Json, Limit, Seed
+from multiway.cli.train import fit
 
 if TYPE_CHECKING:
     import torch
@@ -19,7 +22,8 @@ if TYPE_CHECKING:
     from multiway.analysis import Diagnosis
     from multiway.classifier import EncodedClassifier
     from multiway.data import ImageSet
-    from multiway.report.demo import DemoFindings
+    from multiway.report import DemoFindings
+    from multiway.results import Result
 
 __all__ = ["demo"]
 
@@ -53,112 +57,98 @@ def demo(
     Transfer of attacks, correlation and pictures of gradients, accuracy against eps and under
     corruptions, and a diagnosis, all in one page. What is trained already in --out is used again.
     """
-    from multiway.data import load
-    from multiway.files import write_json
-    from multiway.report.demo import demo_page
-
     started = time.monotonic()
-    place = choose_device(device)
-    test = load("mnist5k", "test")
+    where = mw.devices.choose_device(device)
+    test = mw.data.load("mnist5k", "test")
     test = test if limit is None else test.limit(limit)
     models: dict[str, EncodedClassifier] = {}
+    seeds: dict[str, int] = {}
     for encoding in ENCODINGS:
-        for number in range(2):
-            name = f"{encoding}-{seed + number}"
-            models[name] = _network(encoding, backbone, out / name, epochs, seed + number, place)
+        for number in (seed, seed + 1):
+            name = f"{encoding}-{number}"
+            models[name] = _network(encoding, backbone, out / name, epochs, number, where)
+            seeds[name] = number
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what attacks warn of is part of the diagnosis
-        found = _find(models, test, backbone, seed, place)
-    result = found.as_dict()
-    write_json(out / "demo.json", result)
-    page = demo_page(out / "report.html", found)
+        # What attacks warn of is part of the diagnosis.
+        warnings.simplefilter("ignore", mw.attacks.AttackWarning)
+        findings = _measure(models, seeds, test, backbone, seed, where)
+    document = findings.as_dict()
+    mw.files.write_json(out / "demo.json", document)
+    page = mw.report.demo_page(out / "report.html", findings)
     if json:
-        print_json(result)
+        print_json(document)
     else:
-        _show(found, len(test), seed)
+        print_result(findings.transfer)
+        for name, diagnosis in findings.diagnoses.items():
+            typer.echo(f"{name}: {diagnosis.verdict}")
     say(f"page: {page}   figures: {out / 'demo.json'}   ({time.monotonic() - started:.0f} s)")
 
 
 def _network(
-    encoding: str,
-    backbone: str,
-    out: Path,
-    epochs: int | None,
-    seed: int,
-    device: torch.device,
+    encoding: str, backbone: str, out: Path, epochs: int | None, seed: int, device: torch.device
 ) -> EncodedClassifier:
     """The network of that encoding and seed, trained, or loaded if it is there already."""
-    from multiway import training
-    from multiway.data import load
-
-    data = load("mnist5k", "train")
-    recipe = training.default_recipe(data).override(epochs=epochs)
-    job = training.prepare(data, backbone, encoding, recipe, seed=seed)
-    run = training.open_run(out, job.config, resume=True)
-    if not run.finished:
-        progress = TrainingProgress(f"training {out.name}")
-        with progress.shown():
-            training.train(job, run, device=device, observer=progress)
-    return training.load_run(run.directory)[0].to(device)
+    data = mw.data.load("mnist5k", "train")
+    recipe = mw.training.default_recipe(data).override(epochs=epochs)
+    job = mw.training.prepare(data, backbone, encoding, recipe, seed=seed)
+    run = fit(job, out, f"training {out.name}", True, 60.0, device)
+    return mw.load_run(run.directory)[0].to(device)
 
 
-def _find(
+def _measure(
     models: dict[str, EncodedClassifier],
+    seeds: dict[str, int],
     data: ImageSet,
     backbone: str,
     seed: int,
     device: torch.device,
 ) -> DemoFindings:
     """Everything that is measured."""
-    from multiway import analysis
-    from multiway.attacks import FGSM, PGD
-    from multiway.data import to_float
-    from multiway.data.corruptions import KINDS
-    from multiway.report.demo import DemoFindings
-    from multiway.threat import Linf
-    from multiway.training.run import versions
 
-    matrices = []
-    for objective in OBJECTIVES:
-        attack = FGSM(Linf(EPS), objective=objective)
-        with bar(f"transfer, objective {objective}", 2 * len(data) * len(models)) as advance:
-            matrices.append(
-                analysis.transfer_matrix(
-                    models, data, attack, seed=seed, device=device, progress=advance
-                )
-            )
+    def trained(result: Result) -> Result:
+        """The result with the seeds of the trainings behind each figure."""
+        cells = tuple(replace(cell, seeds=(seeds[cell.row],)) for cell in result.cells)
+        known = tuple(sorted(set(seeds.values())))
+        made = replace(result.provenance, seeds=known)
+        return replace(result, cells=cells, provenance=made)
+
+    attacks = [mw.FGSM(mw.Linf(EPS), objective=objective) for objective in OBJECTIVES]
+    with bar("transfer of FGSM", 2 * len(data) * len(models) * len(attacks)) as advance:
+        transfer = mw.transfer(models, data, attacks, seed=seed, device=device, progress=advance)
     with bar("correlation of gradients", 2 * len(data) * len(models)) as advance:
-        correlations = analysis.correlate(models, data, OBJECTIVES, device=device, progress=advance)
+        correlation = mw.correlate(models, data, OBJECTIVES, device=device, progress=advance)
     few = data.limit(FEW)
-    images, labels = to_float(few.images, device), few.labels.to(device)
+    images, labels = mw.data.to_float(few.images, device), few.labels.to(device)
     gradients = {
-        objective: analysis.saliency(models, images[:SHOWN], labels[:SHOWN], objective)
+        objective: mw.analysis.saliency(models, images[:SHOWN], labels[:SHOWN], objective)
         for objective in OBJECTIVES
     }
-    pair = {name: models[name] for name in (f"{one}-{seed}" for one in ENCODINGS)}
+    pair = {name: models[name] for name in (f"{encoding}-{seed}" for encoding in ENCODINGS)}
     curves = []
     for objective in OBJECTIVES:
-        pgd = PGD(Linf(EPS), steps=20, objective=objective)
+        pgd = mw.PGD(mw.Linf(EPS), steps=20, objective=objective)
         work = len(few) * len(RADII) * len(pair)
         with bar(f"PGD at rising eps, objective {objective}", work) as advance:
-            curves += analysis.accuracy_against_eps(
-                pair, images, labels, pgd, RADII, substitutes={}, seed=seed, progress=advance
+            curves.append(
+                mw.analysis.accuracy_against_eps(
+                    pair, few, pgd, RADII, substitutes={}, seed=seed, progress=advance
+                )
             )
-    with bar("corruptions", len(few) * len(KINDS) * len(SEVERITIES)) as advance:
-        corruption = analysis.corruption_accuracy(
+    kinds = mw.data.corruptions.KINDS
+    with bar("corruptions", len(few) * len(kinds) * len(SEVERITIES)) as advance:
+        corruption = mw.analysis.corruption_accuracy(
             models, few, severities=SEVERITIES, seed=seed, device=device, progress=advance
         )
-    return DemoFindings(
-        data=data.name,
-        training=f"{seed}, {seed + 1}",
+    cells = tuple(cell for curve in curves for cell in curve.cells)
+    return mw.report.DemoFindings(
+        transfer=trained(transfer),
+        correlation=trained(correlation),
+        curves=trained(replace(curves[0], cells=cells)),
+        corruption=trained(corruption),
         encodings={name: model.encoding.name for name, model in models.items()},
-        matrices=matrices,
-        correlations=correlations,
         images=images[:SHOWN].cpu(),
-        labels=[data.classes[int(label)] for label in labels[:SHOWN]],
+        labels=[data.class_name(int(label)) for label in labels[:SHOWN]],
         gradients=gradients,
-        curves=curves,
-        corruption=corruption,
         diagnoses=_diagnoses(pair, models, images, labels, seed),
         provenance={
             "data": f"{data.name}, {len(data)} test images",
@@ -167,8 +157,8 @@ def _find(
             "seed of attacks": seed,
             "attacks": f"FGSM at L-inf {EPS} on all images; PGD-20 and corruptions on {len(few)}; "
             f"diagnosis on {min(FEWER, len(few))}",
-            "command": f"multiway {' '.join(sys.argv[1:])}",
-            **versions(),
+            "command": command_line(),
+            **mw.results.versions(),
         },
     )
 
@@ -181,30 +171,12 @@ def _diagnoses(
     seed: int,
 ) -> dict[str, Diagnosis]:
     """Is what is left under attack real? Asked of one network of each encoding."""
-    from multiway import analysis
-    from multiway.analysis.diagnosis import BUDGETS
-    from multiway.threat import Linf
-
-    found = {}
+    diagnoses = {}
     for name, model in pair.items():
-        others = {other: one for other, one in models.items() if other != name}
+        others = {other: each for other, each in models.items() if other != name}
         say(f"diagnosis of {name}")
-        found[name] = analysis.diagnose(
-            model, images[:FEWER], labels[:FEWER], Linf(EPS),
-            substitutes=others, budget=BUDGETS["quick"], seed=seed,
+        diagnoses[name] = mw.diagnose(
+            model, images[:FEWER], labels[:FEWER], mw.Linf(EPS),
+            substitutes=others, budget=mw.analysis.BUDGETS["quick"], seed=seed,
         )  # fmt: skip
-    return found
-
-
-def _show(found: DemoFindings, n: int, seed: int) -> None:
-    from multiway.report.matrix import transfer_rows
-
-    for matrix in found.matrices:
-        print_table(
-            f"Accuracy (%) under FGSM at L-inf eps {EPS} on the objective {matrix.objective}, "
-            f"n={n}, attack seed {seed}, training seeds {found.training}; * white-box; in brackets "
-            "95 % intervals; ρ: the correlation of the signs of the input gradients",
-            *transfer_rows(matrix),
-        )
-    for name, diagnosis in found.diagnoses.items():
-        sys.stdout.write(f"{name}: {diagnosis.verdict}\n")
+    return diagnoses

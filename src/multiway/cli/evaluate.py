@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import multiway as mw
 from multiway.cli.attack_options import (
     Draws,
     Eps,
@@ -29,46 +30,32 @@ from multiway.cli.attack_options import (
     choose_threat,
 )
 from multiway.cli.console import LINE_EVERY, attack_progress, print_json, say
-from multiway.cli.evaluated import distances, result_name, settings, show
+from multiway.cli.examine import Examination, examines, print_result
 from multiway.cli.launch import run_workers
-from multiway.cli.options import (
-    Best,
-    DataDir,
-    DataName,
-    Device,
-    ImageSize,
-    Json,
-    Limit,
-    Network,
-    Runs,
-    Seed,
-    TrustedBackbone,
-    Weights,
-    Workers,
-    choose_device,
-    each_subject,
-)
+from multiway.cli.options import Workers
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from multiway.attacks import Attack
+    from multiway.attacks import Attack, Evaluation
     from multiway.cli.models import Subject
     from multiway.data import ImageSet
+    from multiway.results import Cell, Result
     from multiway.training import Team
 
 __all__ = ["evaluate"]
 
-# Attacks that take thousands of passes for each image: small batches, so that progress is shown
+# Attacks that make thousands of passes for each image: small batches, so that progress is shown
 # and a kill costs little.
 SLOW = {
     "apgd-t", "autoattack", "boundary", "fab", "nattack", "noise", "pgd-1k", "pgd-5k", "square",
 }  # fmt: skip
 
 
+@examines()
 def evaluate(
-    runs: Runs = None,
+    examination: Examination,
     attack: Annotated[
         list[str] | None,
         typer.Option(
@@ -88,12 +75,6 @@ def evaluate(
     population: Population = None,
     draws: Draws = None,
     kind: Kind = None,
-    network: Network = None,
-    weights: Weights = None,
-    data: DataName = None,
-    image_size: ImageSize = None,
-    backbone: TrustedBackbone = None,
-    best: Best = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="Keeps the results of --network in this folder.")
     ] = None,
@@ -103,12 +84,7 @@ def evaluate(
             "--batch-size", help="Images at a time. [default: 250; 25 for slow ones]", min=1
         ),
     ] = None,
-    limit: Limit = None,
     workers: Workers = 1,
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    json: Json = False,
 ) -> None:
     """Clean accuracy of trained runs, and their accuracy under attacks.
 
@@ -116,80 +92,58 @@ def evaluate(
     For a --network that was not trained here, --out is that folder. Of several attacks each gets
     the options that it has.
     """
-    from multiway.classifier import EncodedClassifier
-    from multiway.cli.models import load_subjects
-    from multiway.training import Run, Team, accuracy, launched_size
-
-    if (status := run_workers(workers)) is not None:
-        raise typer.Exit(status)
-    place = choose_device(device)
-    options = {
-        "steps": steps,
-        "step_size": step_size,
-        "restarts": restarts,
-        "momentum": momentum,
-        "queries": queries,
-        "population": population,
-        "draws": draws,
-        "kind": kind,
-    }
+    settings = {
+        "steps": steps, "step_size": step_size, "restarts": restarts, "momentum": momentum,
+        "queries": queries, "population": population, "draws": draws, "kind": kind,
+    }  # fmt: skip
     names = attack or []
-    _check_places(runs, network, out, best)
+    _check_places(examination, out)
     if batch_size is None:
         batch_size = 25 if SLOW.intersection(names) else 250
-    check_options(names, {**options, "objective": objective or None, "eps": eps, "norm": norm})
-    where: dict[str, Any] = {
-        "data": data, "data_dir": data_dir, "image_size": image_size, "limit": limit,
-        "backbone": backbone, "best": best, "device": place,
-    }  # fmt: skip
-    team = Team(launched_size(), place)
-    rows = []
-    _check_runs(runs or [])
-    # One at a time: runs on different data may stand in one table. All before the first attack:
-    # what is wrong with the last is told at once.
-    loaded = []
-    for chosen in each_subject(runs, network, weights):
-        where["best"] = best and bool(chosen[0])
-        loaded.append(load_subjects(*chosen, **where))
-    networks = iter(_named_apart(network or []))
-    for (subject,), images in loaded:
-        if subject.run is None:
-            subject = replace(subject, name=next(networks))
-        row: dict[str, Any] = {
-            **subject.as_dict(),
-            "data": images.name,
-            "weights": "given" if subject.run is None else "best" if best else "last",
-            "seed": seed,
-        }
+    check_options(names, {**settings, "objective": objective or None, "eps": eps, "norm": norm})
+    # All before the first attack: what is wrong with the last is said at once.
+    loaded = examination.load_each()
+    if (status := run_workers(workers, min(len(images) for _, images in loaded))) is not None:
+        raise typer.Exit(status)
+    team = mw.training.Team(mw.training.launched_size(), examination.device)
+    results = []
+    for subject, images in loaded:
         attacks: list[Attack] = []
-        run = subject.run or (None if out is None else Run(out / subject.name))
         if names:
             threat = choose_threat(names, images.name, norm, eps)
-            encoded = isinstance(subject.model, EncodedClassifier)
-            attacks = build_attacks(names, threat, options, objective, encoded)
+            encoded = isinstance(subject.model, mw.EncodedClassifier)
+            attacks = build_attacks(names, threat, settings, objective, encoded)
             _hint(subject, attacks)
-            batches = None if run is None else run.directory / "batches"
-            row |= _attacked(subject.model, images, attacks, seed, batch_size, batches, team)
-        else:
-            row["clean"] = accuracy(subject.model, images, place).as_dict()
+        run = subject.run or (None if out is None else mw.training.Run(out / subject.name))
+        folder = None if run is None else run.directory / "batches"
+        result = _evaluated(subject, images, attacks, examination, batch_size, folder, team)
         if run is not None and team.first:
-            file = run.write_result(result_name(row, names, images, attacks), row)
+            file = run.write_result(_file_name(result, names, images, attacks), result)
             say(f"written: {file}")
-        rows.append(row)
+        results.append(result)
     if not team.first:
         return
-    if json:
-        print_json(rows)
-    else:
-        show(rows)
+    whole = _together(results)
+    if examination.json:
+        print_json(whole.as_dict())
+        return
+    print_result(whole)
+    for result in results:
+        for text in result.details.get("distances", {}).values():
+            typer.echo(f"{result.cells[0].row}, boundary attack: {text}")
 
 
-def _check_runs(runs: list[Path]) -> None:
-    """`--attack fgsm pgd` takes the second name for a run."""
-    from multiway.attacks import ATTACKS
-
-    for run in runs:
-        if str(run) in ATTACKS and not run.exists():
+def _check_places(examination: Examination, out: Path | None) -> None:
+    """Refuse options that would do nothing."""
+    if out is not None and not examination.networks:
+        raise MultiwayError(
+            "--out is for a --network; what is found of a run is kept in the run's own folder"
+        )
+    if examination.best and not examination.runs:
+        raise MultiwayError("--best is for runs made by multiway train; a --network has no best")
+    for run in examination.runs:
+        # `--attack fgsm pgd` takes the second name for a run.
+        if str(run) in mw.attacks.ATTACKS and not run.exists():
             raise MultiwayError(
                 f"there is no run {run}; for several attacks repeat the option: --attack pgd "
                 f"--attack {run}"
@@ -206,29 +160,85 @@ def _hint(subject: Subject, attacks: list[Attack]) -> None:
         )
 
 
-def _check_places(
-    runs: list[Path] | None, networks: list[str] | None, out: Path | None, best: bool
-) -> None:
-    """Refuse options that would do nothing."""
-    if out is not None and not networks:
-        raise MultiwayError(
-            "--out is for a --network; what is found of a run is kept in the run's own folder"
+def _evaluated(
+    subject: Subject,
+    images: ImageSet,
+    attacks: list[Attack],
+    examination: Examination,
+    batch_size: int,
+    folder: Path | None,
+    team: Team,
+) -> Result:
+    """What was found on one model."""
+    seeds = () if subject.seed is None else (subject.seed,)
+    weights = "given" if subject.run is None else "best" if examination.best else "last"
+    details: dict[str, Any] = {"models": [subject.as_dict()], "weights": weights}
+    distances: tuple[Cell, ...] = ()
+    if attacks:
+        evaluation = _attacked(
+            subject.model, images, attacks, examination.seed, batch_size, folder, team
         )
-    if best and not runs:
-        raise MultiwayError("--best is for runs made by multiway train; a --network has no best")
+        cells = evaluation.cells(subject.name, seeds=seeds)
+        details["attacked_with"] = [mw.identity.describe(each) for each in attacks]
+        details |= evaluation.details()
+        if isinstance(attacks[0], mw.Boundary) and attacks[0].threat.eps == math.inf:
+            distances, text = _distances(subject.name, evaluation, attacks[0], seeds)
+            details["distances"] = {subject.name: text}
+    else:
+        clean = mw.training.accuracy(subject.model, images, examination.device)
+        cells = (mw.results.Cell.of(subject.name, "clean", clean, "accuracy", seeds=seeds),)
+    made = mw.results.Provenance.now(images.name, [subject.name], len(images), examination.seed)
+    return mw.results.Result(
+        name="evaluate",
+        title=f"Accuracy on {images.name} {images.split} images",
+        chart="table",
+        cells=(*cells, *distances),
+        provenance=replace(made, seeds=seeds),
+        column_name="under",
+        details=details,
+    )
 
 
-def _named_apart(networks: list[str]) -> list[str]:
-    """The functions' names; with their modules where these are the same, then with a number."""
-    functions = [path.partition(":")[2] for path in networks]
-    names = [
-        function if functions.count(function) == 1 else path.replace(":", ".")
-        for path, function in zip(networks, functions, strict=True)
+def _distances(
+    name: str, evaluation: Evaluation, attack: Attack, seeds: tuple[int, ...]
+) -> tuple[tuple[Cell, ...], str]:
+    """Schott et al.'s figures: the median distance, and the accuracy at their threshold."""
+    summary = mw.attacks.schott_protocol(evaluation.l2, evaluation.broken_by != mw.attacks.STANDING)
+    common = {"attack": mw.attacks.attack_words(attack), "seeds": seeds, "white_box": True}
+    cells = [
+        mw.results.Cell.of(
+            name, f"L2 {summary.threshold:g}", summary.accuracy, "accuracy", **common
+        )
     ]
-    return [
-        name if names.count(name) == 1 else f"{name}-{names[: index + 1].count(name)}"
-        for index, name in enumerate(names)
-    ]
+    if math.isfinite(summary.median.value):
+        cells.append(mw.results.Cell.of(name, "median L2", summary.median, "distance", **common))
+    return tuple(cells), str(summary)
+
+
+def _together(results: Sequence[Result]) -> Result:
+    """One document of several models; those on other data stand in a panel of their own."""
+    first = results[0]
+    data = list(dict.fromkeys(result.provenance.data for result in results))
+    cells = tuple(
+        replace(cell, panel=result.provenance.data if len(data) > 1 else cell.panel)
+        for result in results
+        for cell in result.cells
+    )
+    seeds = sorted({seed for result in results for seed in result.provenance.seeds})
+    provenance = replace(
+        first.provenance,
+        data=", ".join(data),
+        models=", ".join(result.provenance.models for result in results),
+        seeds=tuple(seeds),
+        n=max(result.provenance.n or 0 for result in results),
+    )
+    details = first.details
+    if len(results) > 1:
+        details = {
+            "models": [model for result in results for model in result.details["models"]],
+            "by_model": {result.provenance.models: dict(result.details) for result in results},
+        }
+    return replace(first, cells=cells, provenance=provenance, details=details)
 
 
 def _attacked(
@@ -239,53 +249,49 @@ def _attacked(
     batch_size: int,
     directory: Path | None,
     team: Team,
-) -> dict[str, Any]:
-    import torch
-
-    from multiway.attacks import AttackWarning, Boundary, join_evaluations, schott_protocol
-    from multiway.attacks import evaluate as worst_case
-    from multiway.attacks.evaluate import STANDING
-    from multiway.data import to_float
-
+) -> Evaluation:
+    """The worst case of every image, of all workers together."""
     attacks = [
-        replace(one, progress=_passes()) if isinstance(one, Boundary) else one for one in attacks
+        replace(each, progress=_passes()) if isinstance(each, mw.Boundary) else each
+        for each in attacks
     ]
-
-    mine = team.shard(torch.arange(len(data)))
-    if not len(mine):
-        raise MultiwayError(
-            f"{team.size} workers cannot share {len(data)} images; give fewer --workers"
-        )
+    mine = team.shard(len(data))
     with warnings.catch_warnings(), attack_progress() as progress:
-        warnings.simplefilter("ignore", AttackWarning)  # told below, in one line each
-        found = worst_case(
-            model,
-            to_float(data.images[mine]),
-            data.labels[mine],
-            attacks,
-            batch_size=batch_size,
-            seed=seed,
-            directory=directory,
-            progress=progress,
-        )
+        # Said below, in one line each.
+        warnings.simplefilter("ignore", mw.attacks.AttackWarning)
+        evaluation = mw.evaluate(
+            model, mw.data.to_float(data.images[mine]), data.labels[mine], attacks,
+            batch_size=batch_size, seed=seed, directory=directory, progress=progress,
+        )  # fmt: skip
     if team.size > 1:
-        found = join_evaluations(team.gather((mine, found)))
-    for kind, text in found.warnings.items():
+        evaluation = mw.attacks.join_evaluations(team.gather((mine, evaluation)))
+    for kind, text in evaluation.warnings.items():
         say(f"warning: {kind}: {text}")
-    row = {"attacked_with": [settings(one) for one in attacks], **found.as_dict()}
-    if isinstance(attacks[0], Boundary) and attacks[0].threat.eps == math.inf:
-        row["distances"] = distances(schott_protocol(found.l2, found.broken_by != STANDING))
-    return row
+    return evaluation
 
 
 def _passes() -> Callable[[int], None]:
-    """Tells now and then how far a long walk is: one batch of it may take minutes."""
-    told = time.monotonic()
+    """Says now and then how far a long walk is: one batch of it may take minutes."""
+    last = time.monotonic()
 
     def show(passes: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > LINE_EVERY:
-            told = time.monotonic()
+        nonlocal last
+        if time.monotonic() - last > LINE_EVERY:
+            last = time.monotonic()
             say(f"boundary: {passes} passes through this batch")
 
     return show
+
+
+def _file_name(result: Result, names: list[str], data: ImageSet, attacks: list[Attack]) -> str:
+    """The name of a result's file: what it is for a person, and a hash of all that made it."""
+    objectives = sorted({cell.objective for cell in result.cells if cell.objective})
+    radius = []
+    if attacks:
+        threat = attacks[0].threat
+        radius = [f"{type(threat).__name__.lower()}{float(threat.eps):.4g}"]
+    n, weights = result.provenance.n, result.details["weights"]
+    key = mw.identity.digest(
+        [mw.identity.describe(attacks), result.provenance.attack_seed, data.sha256]
+    )[:8]
+    return "-".join([*(names or ["clean"]), *objectives, *radius, f"n{n}", str(weights), key])

@@ -2,47 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiway.cli.console import bar, print_json, print_table, say
-from multiway.cli.options import (
-    Best,
-    DataDir,
-    DataName,
-    Device,
-    ImageSize,
-    Json,
-    Network,
-    Number,
-    Runs,
-    Seed,
-    TrustedBackbone,
-    Weights,
-    choose_device,
-)
-from multiway.cli.pictures import (
-    Objectives,
-    PictureOut,
-    Samples,
-    choose_samples,
-    paper_eps,
-    training_seeds,
-)
+import multiway as mw
+from multiway.cli.attack_options import Objectives, paper_eps
+from multiway.cli.console import bar, print_table
+from multiway.cli.examine import Examination, Outcome, examines
+from multiway.cli.options import Number, Samples, choose_samples
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from multiway.analysis import Landscape
 
 __all__ = ["landscape"]
 
 
+@examines(out=Path("pictures"), leave_out=("limit",))
 def landscape(
-    runs: Runs = None,
+    examination: Examination,
     samples: Samples = "0,1",
     eps: Annotated[
         float | None,
@@ -61,102 +42,77 @@ def landscape(
         bool,
         typer.Option("--clamp/--no-clamp", help="Keep every point in [0, 1], where images are."),
     ] = True,
-    network: Network = None,
-    weights: Weights = None,
-    data: DataName = None,
-    image_size: ImageSize = None,
-    backbone: TrustedBackbone = None,
-    best: Best = False,
-    out: PictureOut = Path("pictures"),
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
+) -> Outcome:
     """Surfaces over the sign of the gradient and a random direction: the paper's Fig. 4.
 
     Draws a figure for each --objective, whose gradient is the first direction, and a page with
     surfaces that can be turned. The misclassified part is outlined.
     """
-    import torch
-
-    from multiway.analysis import default_objectives, landscapes
-    from multiway.analysis.landscape import QUANTITIES
-    from multiway.cli.models import load_subjects
-    from multiway.data import to_float
-    from multiway.report.landscape import draw_landscape
-    from multiway.report.landscape_page import MOST_MODELS, write_landscape_page
-    from multiway.report.style import save_both
-    from multiway.training.run import versions, write_report
-
-    choose("quantity", quantity, QUANTITIES)
-    place = choose_device(device)
-    subjects, images = load_subjects(
-        runs or [], network or [], weights or [], data=data, data_dir=data_dir,
-        image_size=image_size, backbone=backbone, best=best, device=place,
-    )  # fmt: skip
-    if len(subjects) > MOST_MODELS:
+    choose("quantity", quantity, mw.analysis.QUANTITIES)
+    images = examination.load()
+    models, out = examination.models, examination.out or Path("pictures")
+    most = mw.report.MOST_LANDSCAPES
+    if len(models) > most:
         raise MultiwayError(
-            f"{MOST_MODELS} landscapes have room beside each other, not {len(subjects)}; name fewer"
+            f"{most} landscapes have room beside each other, not {len(models)}; name fewer"
         )
     numbers = choose_samples(samples, images)
-    radius = paper_eps("--eps", images.name) if eps is None else eps
-    chosen = images.take(torch.tensor(numbers))
-    models = {subject.name: subject.model for subject in subjects}
+    radius = paper_eps(images.name) if eps is None else eps
+    chosen = images.take(numbers)
+    pixels = mw.data.to_float(chosen.images, examination.device)
     # The paper takes the gradient of the training loss, and so does its quantity.
-    default = default_objectives(models)[: 1 if quantity == "paper" else 2]
+    default = mw.analysis.default_objectives(models)[: 1 if quantity == "paper" else 2]
     objectives = objective or default
-    found: list[Landscape] = []
-    total = len(numbers) * len(models) * len(objectives) * points**2
-    with bar("landscapes", total) as advance:
+    surfaces: list[Landscape] = []
+    work = len(numbers) * len(models) * len(objectives) * points**2
+    with bar("landscapes", work) as advance:
         for name in objectives:
-            found += landscapes(
-                models, to_float(chosen.images, place), chosen.labels.to(place),
+            surfaces += mw.analysis.landscapes(
+                models, pixels, chosen.labels.to(examination.device),
                 eps=radius, points=points, objective=name, quantity=quantity, clamp=clamp,
-                seed=seed, samples=numbers, progress=advance,
+                seed=examination.seed, samples=numbers, progress=advance,
             )  # fmt: skip
+    seeds = ", ".join(map(str, examination.seeds)) or "unknown"
     about = (
-        f"{images.name} {images.split} images, eps {radius:.4g}, direction seed {seed}, "
-        f"training seeds {training_seeds(subjects)}"
+        f"{images.name} {images.split} images, eps {radius:.4g}, direction seed "
+        f"{examination.seed}, training seeds {seeds}"
     )
-    files: list[str] = []
+    figures = {}
     for name in objectives:
-        group = [one for one in found if one.objective == name]
+        group = [each for each in surfaces if each.objective == name]
         title = f"Landscapes along the gradient of {name}, {about}"
-        files += map(
-            str, save_both(draw_landscape(group, title, images.classes), out / f"landscape-{name}")
-        )
+        figures[f"landscape-{name}"] = mw.report.draw_landscape(group, title, images.classes)
     provenance = {
         "models": ", ".join(models), "images": about, "points": f"{points} x {points}",
-        "clamped to [0, 1]": "yes" if clamp else "no", **versions(),
+        "clamped to [0, 1]": "yes" if clamp else "no", **mw.results.versions(),
     }  # fmt: skip
-    page = write_landscape_page(
-        out / "landscape.html", found, "Landscapes", provenance, images.classes
+    page = mw.report.write_landscape_page(
+        out / "landscape.html", surfaces, "Landscapes", provenance, images.classes
     )
-    result = {
-        "data": images.name,
-        "models": [subject.as_dict() for subject in subjects],
-        "landscapes": [one.as_dict() for one in found],
-        "files": [*files, str(page)],
-    }
-    write_report(out / "landscape.json", result)
-    if json:
-        print_json(result)
-    else:
-        _show(found, about, images.classes)
-    say(f"written: {', '.join(files)}, {page}, {out / 'landscape.json'}")
+    made = mw.results.Provenance.now(images.name, models, len(numbers), examination.seed)
+    result = mw.results.Result(
+        name="landscape",
+        title=f"Landscapes around single {about}",
+        chart="landscape",
+        cells=(),
+        provenance=made,
+        details={"landscapes": [each.as_dict() for each in surfaces], "page": str(page)},
+    )
+    if not examination.json:
+        _show(surfaces, about, images.classes)
+    return Outcome(result, figures=figures, notes=[f"page: {page}"], tables=False, draw=False)
 
 
-def _show(found: Sequence[Landscape], about: str, classes: Sequence[str]) -> None:
+def _show(surfaces: Sequence[Landscape], about: str, classes: Sequence[str]) -> None:
     columns = ["model", "sample", "class", "gradient of", "quantity", "at the image", "lowest"]
     columns += ["highest", "points misclassified"]
-    rows: list[list[Any]] = [
+    rows = [
         [
-            one.model, str(one.sample), classes[one.label], one.objective, one.values_are,
-            f"{one.at_image:.4g}", f"{float(one.values.min()):.4g}",
-            f"{float(one.values.max()):.4g}",
-            f"{int((one.margins > 0).sum())} of {one.margins.numel()}",
+            each.model, str(each.sample), classes[each.label], each.objective, each.values_are,
+            f"{each.at_image:.4g}", f"{float(each.values.min()):.4g}",
+            f"{float(each.values.max()):.4g}",
+            f"{int((each.margins > 0).sum())} of {each.margins.numel()}",
         ]
-        for one in found
+        for each in surfaces
     ]  # fmt: skip
     print_table(f"Around single {about}", columns, rows)

@@ -7,27 +7,23 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from multiway.cli.console import say
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from multiway.cli.console import LINE_EVERY, say, terminal
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from multiway.artifact import Artifact
     from multiway.engine import Finished
 
-__all__ = ["Working"]
-
-# Seconds between two lines of progress where there is no terminal.
-LINE_EVERY = 10
+__all__ = ["LiveTable", "span"]
 
 
-class Working:
+class LiveTable:
     """An `Observer` for people; a table on a terminal, a line now and then elsewhere."""
 
     def __init__(self, capacity: int) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
         self._capacity = capacity
         self._running: dict[str, tuple[Artifact, float, float]] = {}
         self._left: dict[str, float] = {}
@@ -35,15 +31,15 @@ class Working:
         self._done = self._there = self._failed = self._others = 0
         # Seconds that were guessed and that were taken, of what is finished.
         self._guessed = self._taken = 0.0
-        self._started = self._told = time.monotonic()
+        self._started = self._last_line = time.monotonic()
         self._live: Live | None = None
         if sys.stderr.isatty():
             self._live = Live(
-                console=Console(stderr=True), get_renderable=self._table, refresh_per_second=2,
+                console=terminal(sys.stderr), get_renderable=self._table, refresh_per_second=2,
                 transient=True,
             )  # fmt: skip
 
-    def __enter__(self) -> Working:
+    def __enter__(self) -> LiveTable:
         if self._live is not None:
             self._live.start()
         return self
@@ -59,32 +55,27 @@ class Working:
         say(self._line())
 
     def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
-        """See `Observer`."""
         self._there = len(done)
         self._left = {artifact.key: artifact.seconds() for artifact in left}
         self._line_now(f"{len(done)} artifacts are in the store, {len(left)} are to be made")
 
     def started(self, artifact: Artifact) -> None:
-        """See `Observer`."""
         self._running[artifact.key] = (artifact, time.monotonic(), 0.0)
 
     def advanced(self, key: str, share: float) -> None:
-        """See `Observer`."""
         if key in self._running:
             artifact, since, _ = self._running[key]
             self._running[key] = (artifact, since, share)
-        self._tell()
+        self._say_now_and_then()
 
     def waiting(self, artifact: Artifact) -> None:
-        """See `Observer`."""
         self._running.pop(artifact.key, None)
         if artifact.key not in self._elsewhere:
             self._elsewhere.add(artifact.key)
             self.note(f"{artifact.title()}: another process is making it; it is waited for")
-        self._tell()
+        self._say_now_and_then()
 
     def finished(self, artifact: Artifact, outcome: Finished) -> None:
-        """See `Observer`."""
         self._running.pop(artifact.key, None)
         guess = self._left.pop(artifact.key, 0.0)
         if outcome.error is not None:
@@ -96,12 +87,11 @@ class Working:
             self._done += 1
             self._guessed += guess
             self._taken += outcome.seconds
-        self._tell()
+        self._say_now_and_then()
 
     def note(self, text: str) -> None:
-        """See `Observer`."""
         if self._live is not None:
-            self._live.console.print(text, highlight=False)
+            self._live.console.print(Text(text))
         else:
             say(text)
 
@@ -118,36 +108,34 @@ class Working:
         gone = time.monotonic() - self._started
         others = f", {self._others} made by another process" if self._others else ""
         failed = f"{others}, {self._failed} failed" if self._failed else others
-        left = f", {len(self._left)} left, about {_span(self.left())}" if self._left else ""
-        return f"{self._done} made, {self._there} there before{failed}{left}; {_span(gone)} so far"
+        left = f", {len(self._left)} left, about {span(self.left())}" if self._left else ""
+        return f"{self._done} made, {self._there} there before{failed}{left}; {span(gone)} so far"
 
-    def _tell(self) -> None:
-        if self._live is None and time.monotonic() - self._told > LINE_EVERY:
+    def _say_now_and_then(self) -> None:
+        if self._live is None and time.monotonic() - self._last_line > LINE_EVERY:
             names = "; ".join(
                 f"{artifact.title()} ({share:.0%})" for artifact, _, share in self._running.values()
             )
             self._line_now(f"{self._line()}. Running: {names}")
 
     def _line_now(self, text: str) -> None:
-        self._told = time.monotonic()
+        self._last_line = time.monotonic()
         self.note(text)
 
     def _table(self) -> Table:
-        from rich.table import Table
-
         table = Table(title=self._line(), title_justify="left")
         for name in ("running", "done", "for"):
             table.add_column(name, justify="left" if name == "running" else "right")
         for artifact, since, share in list(self._running.values()):
-            table.add_row(artifact.title(), f"{share:.0%}", _span(time.monotonic() - since))
+            table.add_row(Text(artifact.title()), f"{share:.0%}", span(time.monotonic() - since))
         return table
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
     """Seconds as people say them.
 
     Example:
-        >>> _span(42), _span(600), _span(9000)
+        >>> span(42), span(600), span(9000)
         ('42 s', '10 min', '2.5 h')
     """
     if seconds < 100:

@@ -20,7 +20,7 @@ from multiway.outputs import output_tensor
 from multiway.training import Run, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
 
-__all__ = ["Subject", "load_network", "load_subjects"]
+__all__ = ["Subject", "load_network", "load_subjects", "names_apart"]
 
 
 # In the place of a file: the weights that a network's function gives it.
@@ -37,6 +37,7 @@ class Subject:
         encoding: the name of its encoding; None where nothing is known of it.
         seed: of its training; None where nothing is known of it.
         run: the folder it comes from; None for a network that was not trained here.
+        path: `package.module:function` of such a network.
     """
 
     name: str
@@ -44,9 +45,17 @@ class Subject:
     encoding: str | None = None
     seed: int | None = None
     run: Run | None = None
+    path: str = ""
+
+    @property
+    def longer_name(self) -> str:
+        """The name with that of the run's folder, or of the network's module, in front."""
+        if self.run is None:
+            return self.path.replace(":", ".") or self.name
+        return f"{self.run.directory.resolve().parent.name}/{self.name}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """What a result says of it."""
         return {
             "name": self.name,
             "encoding": self.encoding,
@@ -141,7 +150,7 @@ def load_subjects(
         trained_on.append(config)
     for index, path in enumerate(networks):
         file = None if weights[index] == OWN_WEIGHTS else weights[index]
-        subjects.append(Subject(path.partition(":")[2], load_network(path, file)))
+        subjects.append(Subject(path.partition(":")[2], load_network(path, file), path=path))
     images = _images(trained_on, data, split, data_dir, image_size)
     images = images if limit is None else images.limit(limit)
     if split == "test" and len(images) > 1:  # one is no measurement
@@ -149,7 +158,7 @@ def load_subjects(
     for subject in subjects:
         subject.model.to(device)
     _check_fit(subjects, images, device)
-    return _named_apart(subjects), images
+    return names_apart(subjects), images
 
 
 def _warn_of_thieves(subjects: list[Subject], configs: list[dict[str, Any]]) -> None:
@@ -236,14 +245,12 @@ def _check_fit(subjects: list[Subject], data: ImageSet, device: torch.device | s
         )
 
 
-def _named_apart(subjects: list[Subject]) -> list[Subject]:
-    """Runs of the same folder name get their parent's name too, then a number."""
+def names_apart(subjects: list[Subject]) -> list[Subject]:
+    """Models of the same name get that of their folder or module too, then a number."""
     names = [subject.name for subject in subjects]
     if len(set(names)) < len(names):
         names = [
-            subject.name
-            if subject.run is None or names.count(subject.name) == 1
-            else f"{subject.run.directory.resolve().parent.name}/{subject.name}"
+            subject.name if names.count(subject.name) == 1 else subject.longer_name
             for subject in subjects
         ]
     seen: dict[str, int] = {}

@@ -13,29 +13,43 @@ import typer
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
-    import torch
+    from multiway.data import ImageSet
 
 __all__ = [
+    "BackboneName",
+    "BatchSize",
     "Best",
+    "Beta",
+    "CodeLength",
+    "CodeSeed",
     "DataDir",
     "DataName",
     "Device",
+    "EncodingName",
+    "Epochs",
     "ImageSize",
     "Json",
+    "LearningRate",
     "Limit",
     "Network",
     "Number",
     "Out",
+    "RecipeName",
+    "Resume",
+    "RunFolder",
     "Runs",
+    "Samples",
+    "SaveEvery",
     "Seed",
     "StoreDir",
+    "TrainingData",
     "TrustedBackbone",
     "Weights",
     "Workers",
-    "choose_device",
+    "choose_samples",
     "default_store",
-    "each_subject",
     "parse_number",
+    "parse_numbers",
 ]
 
 
@@ -58,21 +72,6 @@ def parse_number(text: str | float) -> float:
     return value
 
 
-def choose_device(name: str) -> torch.device:
-    """The device called `auto`, `cpu`, `cuda` or `cuda:1`."""
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise MultiwayError(f"unknown device '{name}': allowed: auto, cpu, cuda") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise MultiwayError("--device cuda: torch finds no CUDA GPU here; take --device cpu")
-    return device
-
-
 def default_store(given: Path | None = None) -> Path:
     """The store: the one that was given, else $MULTIWAY_STORE, else `multiway-store` right here.
 
@@ -83,17 +82,29 @@ def default_store(given: Path | None = None) -> Path:
     return given or Path(os.environ.get("MULTIWAY_STORE") or "multiway-store")
 
 
-def each_subject(
-    runs: list[Path] | None, networks: list[str] | None, weights: list[Path] | None
-) -> list[tuple[list[Path], list[str], list[Path]]]:
-    """What `load_subjects` takes, for each subject alone; all at once where that is no use."""
-    files = weights or []
-    if (files and len(files) != len(networks or [])) or not (runs or networks):
-        return [(runs or [], networks or [], files)]  # which it refuses, with the reason
-    alone: list[tuple[list[Path], list[str], list[Path]]] = [([run], [], []) for run in runs or []]
-    for index, network in enumerate(networks or []):
-        alone.append(([], [network], files[index : index + 1]))
-    return alone
+def parse_numbers(option: str, text: str) -> list[float]:
+    """The numbers in `0.1,8/255,inf`."""
+    try:
+        return [parse_number(part) for part in text.split(",")]
+    except typer.BadParameter as error:
+        raise MultiwayError(f"{option} {text}: {error.format_message()}") from error
+
+
+def choose_samples(text: str, data: ImageSet) -> list[int]:
+    """The numbers in `0,3,7`, each once; they must be those of images in `data`."""
+    try:
+        numbers = list(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise MultiwayError(
+            f"--samples {text}: write whole numbers with commas between them, as in 0,3,7"
+        ) from None
+    for number in numbers:
+        if not 0 <= number < len(data):
+            raise MultiwayError(
+                f"sample {number} is not there: {data.name} has {len(data)} {data.split} images, "
+                f"numbered 0 to {len(data) - 1}"
+            )
+    return numbers
 
 
 # A real number in an option: `Annotated[float, Number("--eps", help=...)]`.
@@ -105,9 +116,21 @@ def Number(*names: str, help: str) -> typer.models.OptionInfo:
     return option
 
 
+BackboneName = Annotated[
+    str,
+    typer.Option(
+        "--backbone",
+        help="a, b, c, d, madry, wong, resnet-8, resnet-8-strided, resnet-8-small, resnet-20, "
+        "preact-18, wrn-16-4, wrn-28-4, wrn-34-10, or package.module:function.",
+    ),
+]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Instead of the recipe's.")]
 Best = Annotated[
     bool, typer.Option("--best", help="The best weights on the validation split, not the last.")
 ]
+Beta = Annotated[float | None, Number("--beta", help="Norm of a codeword. [default: sqrt(500 L)]")]
+CodeLength = Annotated[int | None, typer.Option("--code-length", help="L, the outputs of a code.")]
+CodeSeed = Annotated[int, typer.Option("--code-seed", help="Of the codes alone.", min=0)]
 DataName = Annotated[
     str | None, typer.Option("--data", help="The images. [default: those the runs were trained on]")
 ]
@@ -116,11 +139,20 @@ DataDir = Annotated[
     typer.Option("--data-dir", help="Where the data lies. [default: $MULTIWAY_DATA, or a cache]"),
 ]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+EncodingName = Annotated[
+    str,
+    typer.Option(
+        "--encoding",
+        help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex or gaussian.",
+    ),
+]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")]
 ImageSize = Annotated[
     int | None,
     typer.Option("--image-size", help="Resize the images of a folder to this side.", min=1),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+LearningRate = Annotated[float | None, Number("--lr", help="Instead of the recipe's.")]
 Limit = Annotated[
     int | None, typer.Option("--limit", help="Only the first N images of the test set.", min=1)
 ]
@@ -134,6 +166,14 @@ Network = Annotated[
 Out = Annotated[
     Path | None, typer.Option("--out", help="A folder for the figures and their numbers.")
 ]
+RecipeName = Annotated[
+    str | None,
+    typer.Option("--recipe", help="A recipe's name or YAML file. [default: fits the data]"),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on where a run in --out was stopped, if one is there.")
+]
+RunFolder = Annotated[Path, typer.Option("--out", help="The folder of the run.")]
 Runs = Annotated[list[Path] | None, typer.Argument(help="Folders made by multiway train.")]
 TrustedBackbone = Annotated[
     list[str] | None,
@@ -147,6 +187,10 @@ Weights = Annotated[
         "--weights", help="A safetensors file for each --network, or own if it loads its own."
     ),
 ]
+SaveEvery = Annotated[
+    float, typer.Option("--save-every", help="Seconds between two saved states.", min=0)
+]
+Samples = Annotated[str, typer.Option("--samples", help="Numbers of test images, from 0: 0,3,7.")]
 StoreDir = Annotated[
     Path | None,
     typer.Option(
@@ -154,6 +198,9 @@ StoreDir = Annotated[
         help="Where studies keep what they measured. [default: $MULTIWAY_STORE, or "
         "multiway-store in this folder]",
     ),
+]
+TrainingData = Annotated[
+    str, typer.Option("--data", help="mnist5k, mnist, cifar10, ..., folder:DIR or npz:FILE.")
 ]
 Workers = Annotated[
     int, typer.Option("--workers", help="Processes on this machine that share the work.", min=1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import multiway as mw
 from multiway.cli.console import print_json, print_table, say
 from multiway.cli.options import Json, StoreDir, default_store
 from multiway.errors import MultiwayError, choose
@@ -36,35 +37,27 @@ def report(
 
     One self-contained HTML page that opens offline, with filters; and Markdown for a repository.
     """
-    from multiway.files import check_writable
-
     if out.is_dir() or out.suffix.lower() not in (".html", ".htm"):
         raise MultiwayError(f"--out {out}: the page is a file that ends in .html")
-    check_writable(out.parent)
+    mw.files.check_writable(out.parent)
     if markdown is not None:
-        check_writable(markdown)
-    place = default_store(store)
-    chosen = _choose(_results(place), study, scale)
-
-    from multiway.report.studies import write_markdown, write_study_page
-
-    written = [write_study_page(out, chosen, place)]
+        mw.files.check_writable(markdown)
+    folder = default_store(store)
+    chosen = mw.studies.in_order(_choose(_results(folder), study, scale))
+    written = [mw.report.write_study_page(out, chosen, folder)]
     if markdown is not None:
-        written += write_markdown(chosen, markdown)
-    _tell(chosen, written, json)
+        written += mw.report.write_markdown(chosen, markdown)
+    _show(chosen, written, json)
 
 
-def _results(place: Path) -> list[StudyResult]:
-    """All results in the store; an empty one is told how to be filled."""
-    from multiway.store import Store
-    from multiway.studies.result import load_results
-
-    Store(place)  # which refuses other folders, and stores of another format
-    results = load_results(place)
+def _results(folder: Path) -> list[StudyResult]:
+    """All results in the store; where there are none, the error says how to fill it."""
+    mw.store.Store(folder)  # which refuses other folders, and stores of another format
+    results = mw.studies.load_results(folder)
     if not results:
-        there = "there is no store" if not place.exists() else "no study has been finished"
+        there = "there is no store" if not folder.exists() else "no study has been finished"
         raise MultiwayError(
-            f"{there} in {place}: fill it with multiway reproduce --scale smoke --store {place} "
+            f"{there} in {folder}: fill it with multiway reproduce --scale smoke --store {folder} "
             "(minutes), or name another with --store"
         )
     return results
@@ -73,40 +66,36 @@ def _results(place: Path) -> list[StudyResult]:
 def _choose(
     results: list[StudyResult], studies: list[str] | None, scales: list[str] | None
 ) -> list[StudyResult]:
-    from multiway.studies.result import SCALES
-
     for name in studies or []:
-        choose("study in this store", name, dict.fromkeys(each.study for each in results))
+        choose("study in this store", name, dict.fromkeys(each.name for each in results))
     for name in scales or []:
-        choose("scale", name, SCALES)
+        choose("scale", name, mw.studies.SCALES)
     chosen = [
         each
         for each in results
-        if (not studies or each.study in studies) and (not scales or each.scale in scales)
+        if (not studies or each.name in studies) and (not scales or each.scale in scales)
     ]
     if not chosen:
-        there = ", ".join(f"{each.study} ({each.scale})" for each in results)
+        there = ", ".join(f"{each.name} ({each.scale})" for each in results)
         raise MultiwayError(f"the store has no such study at that scale; it has {there}")
     return chosen
 
 
-def _tell(results: list[StudyResult], written: list[Path], json: bool) -> None:
-    from multiway.report.studies.labels import in_order, verdict_counts
-
-    counts = verdict_counts(results)
-    judged = [(each, verdict) for each in in_order(results) for verdict in each.verdicts]
+def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
+    counts = mw.studies.verdict_counts(results)
+    judged = [(each, verdict) for each in results for verdict in each.verdicts]
     if json:
         print_json(
             {
                 "written": [str(path) for path in written],
                 "studies": [
-                    {"study": each.study, "scale": each.scale, "figures": len(each.cells)}
-                    for each in in_order(results)
+                    {"study": each.name, "scale": each.scale, "figures": len(each.cells)}
+                    for each in results
                 ],
                 "counts": counts,
                 "verdicts": [
                     {
-                        "study": each.study,
+                        "study": each.name,
                         "scale": each.scale,
                         "claim": verdict.claim,
                         "verdict": verdict.verdict,
@@ -118,9 +107,9 @@ def _tell(results: list[StudyResult], written: list[Path], json: bool) -> None:
         )
         return
     if judged:
-        told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        rows = [[v.claim, each.study, each.scale, v.verdict, v.why] for each, v in judged]
+        said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        rows = [[v.claim, each.name, each.scale, v.verdict, v.why] for each, v in judged]
         print_table(
-            f"Verdicts: {told}", ["claim", "study", "scale", "verdict", "why"], rows
+            f"Verdicts: {said}", ["claim", "study", "scale", "verdict", "why"], rows
         )  # fmt: skip
     say(f"written: {', '.join(str(path) for path in written)}")

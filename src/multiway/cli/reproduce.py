@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import multiway as mw
 from multiway.cli.console import print_json, print_table, say
-from multiway.cli.options import DataDir, Device, Json, StoreDir, choose_device, default_store
+from multiway.cli.examine import print_result
+from multiway.cli.live_table import LiveTable, span
+from multiway.cli.options import DataDir, Device, Json, StoreDir, default_store
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
     from multiway.engine import Engine
     from multiway.store import Store
-    from multiway.studies import Scale, Study
+    from multiway.studies import Scale, Study, StudyResult
 
 __all__ = ["reproduce"]
 
@@ -49,25 +52,37 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Repeat tables and figures of the paper; what was computed before is not computed again."""
-    from multiway.studies import STUDIES, declare, scale_of
-
+    studies = mw.studies
     if listing:
         return _list(json)
-    chosen = [choose("study", name, STUDIES) for name in names or STUDIES]
+    chosen = [choose("study", name, studies.STUDIES) for name in names or studies.STUDIES]
     choose("engine", engine, ("local", "ray"))
     if engine == "local" and (address is not None or gpus):
         raise MultiwayError("--address and --gpus-per-task go with --engine ray")
-    size = scale_of(scale, trial=trial)
+    size = studies.scale_of(scale, trial=trial)
     if data_dir is not None:
         os.environ["MULTIWAY_DATA"] = str(data_dir)  # for the processes that do the work too
-    from multiway.store import Store
-
-    place = Store(default_store(store))
+    folder = mw.store.Store(default_store(store))
     if dry_run:
-        return _plan(list(dict.fromkeys(chosen)), size, place, jobs, json)
+        return _plan(list(dict.fromkeys(chosen)), size, folder, jobs, json)
     where = _device(device, engine, gpus)
-    studies = [declare(name, size) for name in dict.fromkeys(chosen)]
-    _work(studies, size, place, engine, jobs, where, address, gpus, json)
+    declared = [studies.declare(name, size) for name in dict.fromkeys(chosen)]
+    folder.create()
+    workers: Engine
+    if engine == "ray":
+        workers = mw.ray_engine.RayEngine(
+            folder, jobs=jobs, address=address, gpus=gpus, device=where
+        )
+    else:
+        workers = mw.engine.LocalEngine(folder, jobs, where)
+    failure = _compute(declared, folder, workers)
+    _collect(declared, size, folder, json)
+    if failure is not None:
+        raise failure
+    if size.trial:
+        say("a trial: everything started; its figures mean nothing and were not written")
+    elif not json:
+        say(f"multiway report --store {folder.directory} renders it all as one page")
     return None
 
 
@@ -75,83 +90,42 @@ def _device(name: str, engine: str, gpus: float) -> str:
     """With Ray the device is that of the hosts that do the work, not of this one."""
     if engine == "ray":
         return ("cuda" if gpus else "cpu") if name == "auto" else name
-    return str(choose_device(name))
+    return str(mw.devices.choose_device(name))
 
 
-def _work(
-    studies: list[Study],
-    scale: Scale,
-    store: Store,
-    engine: str,
-    jobs: int | None,
-    device: str,
-    address: str | None,
-    gpus: float,
-    json: bool,
-) -> None:
-    from multiway.cli.live_table import Working
-    from multiway.engine import LocalEngine, compute
-    from multiway.studies import find, write_result
-
+def _compute(studies: list[Study], store: Store, engine: Engine) -> MultiwayError | None:
+    """Make all that the studies need; returns what went wrong with some of it."""
     artifacts = [artifact for study in studies for artifact in study.artifacts()]
-    store.create()
-    workers: Engine
-    if engine == "ray":
-        from multiway.engine.cluster import RayEngine
-
-        workers = RayEngine(store, jobs=jobs, address=address, gpus=gpus, device=device)
-    else:
-        workers = LocalEngine(store, jobs, device)
-    failure: MultiwayError | None = None
     try:
-        with Working(workers.capacity) as watch:
-            compute(artifacts, store, workers, watch)
+        with LiveTable(engine.capacity) as table:
+            mw.engine.compute(artifacts, store, engine, table)
     except MultiwayError as error:
-        failure = error  # what the studies need may be there all the same
+        return error  # what the studies need may be there all the same
     finally:
-        workers.close()
+        engine.close()
+    return None
+
+
+def _collect(studies: list[Study], scale: Scale, store: Store, json: bool) -> None:
+    """Write and show the results of the studies whose artifacts are all there."""
     results, paths = [], []
     for study in studies:
         if all(artifact in store for artifact in study.artifacts()):
-            results.append(find(study, scale, store))
+            results.append(mw.studies.collect_result(study, scale, store))
             if not scale.trial:  # two steps are no result, whatever the scale
-                paths.append(write_result(store.directory, results[-1]))
+                paths.append(mw.studies.write_result(store.directory, results[-1]))
     if json:
         print_json({"results": [result.as_dict() for result in results]})
-    else:
-        for result in results:
-            _show(result)
-        for path in paths:
-            say(f"wrote {path}")
-    if failure is not None:
-        raise failure
-    if scale.trial:
-        say("a trial: everything started; its figures mean nothing and were not written")
-    elif not json:
-        say(f"multiway report --store {store.directory} renders it all as one page")
+        return
+    for result in results:
+        _show(result)
+    for path in paths:
+        say(f"wrote {path}")
 
 
-def _show(result: object) -> None:
-    """A study's table and verdicts on the terminal."""
-    from multiway.studies.result import StudyResult
-
-    assert isinstance(result, StudyResult)
-    seeds = ", ".join(map(str, result.provenance.seeds))
-    rows = []
-    for cell in result.cells:
-        number = cell.metric in ("correlation", "distance")
-        ours = cell.interval.number(3) if number else str(cell.interval)
-        paper = "" if cell.reported is None else (
-            f"{cell.reported:g}" if number else f"{100 * cell.reported:.1f} %"
-        )  # fmt: skip
-        attack = cell.attack or ("" if number else "no attack")
-        rows.append([cell.row, cell.column, cell.metric, cell.objective or "", attack, ours, paper])
-    print_table(
-        f"{result.study} ({result.paper or 'not in the paper'}), scale {result.scale}, seeds "
-        f"{seeds}; 95 % intervals",
-        ["row", "column", "metric", "objective", "attack", "ours", "paper"],
-        rows,
-    )
+def _show(result: StudyResult) -> None:
+    """A study's tables and verdicts on the terminal."""
+    print_result(result)
     if result.verdicts:
         print_table(
             "Claims",
@@ -161,9 +135,9 @@ def _show(result: object) -> None:
 
 
 def _list(json: bool) -> None:
-    from multiway.studies import STUDIES, declare, scale_of
-
-    studies = [declare(name, scale_of("smoke")) for name in STUDIES]
+    studies = [
+        mw.studies.declare(name, mw.studies.scale_of("smoke")) for name in mw.studies.STUDIES
+    ]
     if json:
         print_json([{"study": s.name, "paper": s.paper, "title": s.title} for s in studies])
         return
@@ -178,28 +152,28 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
     """What is to be done for each study; one whose data is missing says so and is not counted."""
     jobs = jobs or len(os.sched_getaffinity(0))
     seen: set[str] = set()
-    told: list[dict[str, Any]] = []
+    plans: list[dict[str, Any]] = []
     for name in names:
         try:
-            told.append(_planned(name, scale, store, seen))
+            plans.append(_planned(name, scale, store, seen))
         except MultiwayError as error:
-            told.append({"study": name, "missing": str(error)})
-    total = sum(plan.get("core_minutes", 0.0) for plan in told)
+            plans.append({"study": name, "missing": str(error)})
+    total = sum(plan.get("core_minutes", 0.0) for plan in plans)
     if json:
-        print_json({"studies": told, "core_minutes": round(total, 1), "jobs": jobs})
+        print_json({"studies": plans, "core_minutes": round(total, 1), "jobs": jobs})
         return
-    missing = [plan["missing"] for plan in told if "missing" in plan]
+    missing = [plan["missing"] for plan in plans if "missing" in plan]
     counted = f"; {len(missing)} studies lack their data and are not counted" if missing else ""
     columns = ("study", "cells", "artifacts", "left", "trainings")
     print_table(
-        f"{store.directory}: about {_minutes(60 * total)} of one core, "
-        f"{_minutes(60 * total / jobs)} with {jobs} processes (a rough guess; a GPU takes far "
+        f"{store.directory}: about {span(60 * total)} of one core, "
+        f"{span(60 * total / jobs)} with {jobs} processes (a rough guess; a GPU takes far "
         f"less){counted}",
         ["study", "cells", "artifacts", "to do", "trainings", "of one core"],
         [
             [str(plan.get(column, "?")) for column in columns]
-            + [_minutes(60 * plan["core_minutes"]) if "core_minutes" in plan else "no data"]
-            for plan in told
+            + [span(60 * plan["core_minutes"]) if "core_minutes" in plan else "no data"]
+            for plan in plans
         ],
     )
     for line in dict.fromkeys(missing):
@@ -208,15 +182,9 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
 
 def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str, Any]:
     """The plan of one study, without the artifacts that are `seen` already."""
-    from multiway.engine import order
-    from multiway.studies import declare
-    from multiway.studies.models import Model
-
-    study = declare(name, scale)
-    artifacts = order(study.artifacts())
-    left = [
-        artifact for artifact in artifacts if artifact not in store and artifact.key not in seen
-    ]
+    study = mw.studies.declare(name, scale)
+    artifacts = mw.engine.order(study.artifacts())
+    left = [each for each in artifacts if each not in store and each.key not in seen]
     seconds = sum(artifact.seconds() for artifact in left)
     seen.update(artifact.key for artifact in artifacts)
     return {
@@ -224,12 +192,6 @@ def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str,
         "cells": len(study.cells),
         "artifacts": len(artifacts),
         "left": len(left),
-        "trainings": sum(isinstance(artifact, Model) for artifact in left),
+        "trainings": sum(isinstance(artifact, mw.studies.Model) for artifact in left),
         "core_minutes": round(seconds / 60, 2),
     }
-
-
-def _minutes(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

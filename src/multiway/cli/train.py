@@ -2,69 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from multiway.cli.attack_options import usual_eps
+import multiway as mw
+from multiway.cli.attack_options import paper_eps
 from multiway.cli.console import TrainingProgress, print_json, say
 from multiway.cli.launch import run_workers
 from multiway.cli.options import (
+    BackboneName,
+    BatchSize,
+    Beta,
+    CodeLength,
+    CodeSeed,
     DataDir,
     Device,
+    EncodingName,
+    Epochs,
     ImageSize,
     Json,
+    LearningRate,
     Number,
+    RecipeName,
+    Resume,
+    RunFolder,
+    SaveEvery,
     Seed,
+    TrainingData,
     Workers,
-    choose_device,
 )
 from multiway.errors import choose
 
 if TYPE_CHECKING:
-    from multiway.training import Recipe
+    import torch
 
-__all__ = ["train"]
+    from multiway.results import Result
+    from multiway.statistics import Interval
+    from multiway.training import Job, Observer, Recipe, Run, Team
+
+__all__ = ["fit", "run_result", "train"]
 
 
 def train(
-    out: Annotated[Path, typer.Option("--out", help="The folder of the run.")],
-    data: Annotated[
-        str, typer.Option("--data", help="mnist5k, mnist, cifar10, ..., folder:DIR or npz:FILE.")
-    ] = "mnist5k",
-    backbone: Annotated[
-        str,
-        typer.Option(
-            "--backbone",
-            help="a, b, c, d, madry, wong, resnet-8, resnet-8-strided, resnet-8-small, "
-            "resnet-20, preact-18, wrn-16-4, wrn-28-4, wrn-34-10, or package.module:function.",
-        ),
-    ] = "a",
-    encoding: Annotated[
-        str,
-        typer.Option(
-            "--encoding",
-            help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex or gaussian.",
-        ),
-    ] = "ro",
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", help="A recipe's name or YAML file. [default: fits the data]"),
-    ] = None,
-    code_length: Annotated[
-        int | None, typer.Option("--code-length", help="L, the outputs a code has.")
-    ] = None,
-    beta: Annotated[
-        float | None, Number("--beta", help="Norm of a codeword. [default: sqrt(500 L)]")
-    ] = None,
-    code_seed: Annotated[int, typer.Option("--code-seed", help="Of the codes alone.", min=0)] = 0,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")] = None,
-    lr: Annotated[float | None, Number("--lr", help="Instead of the recipe's.")] = None,
+    out: RunFolder,
+    data: TrainingData = "mnist5k",
+    backbone: BackboneName = "a",
+    encoding: EncodingName = "ro",
+    recipe: RecipeName = None,
+    code_length: CodeLength = None,
+    beta: Beta = None,
+    code_seed: CodeSeed = 0,
+    epochs: Epochs = None,
+    lr: LearningRate = None,
     momentum: Annotated[float | None, Number("--momentum", help="Instead of the recipe's.")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option("--batch-size", help="Instead of the recipe's.")
-    ] = None,
+    batch_size: BatchSize = None,
     adversary: Annotated[
         str | None,
         typer.Option("--adversary", help="none, pgd, fgsm or n-fgsm. [default: the recipe's]"),
@@ -106,12 +101,8 @@ def train(
     validation: Annotated[
         float, Number("--validation", help="Share held out; the best weights on it are kept too.")
     ] = 0.0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where a run in --out was stopped.")
-    ] = False,
-    save_every: Annotated[
-        float, typer.Option("--save-every", help="Seconds between two saved states.", min=0)
-    ] = 60.0,
+    resume: Resume = False,
+    save_every: SaveEvery = 60.0,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write curves for TensorBoard.")
     ] = False,
@@ -126,19 +117,16 @@ def train(
     json: Json = False,
 ) -> None:
     """Train a network on an encoding; the weights of the last step are kept."""
-    from multiway import training
-    from multiway.data import load
-    from multiway.training.tensorboard import TensorBoard
-
+    training = mw.training
     choose("precision", precision, training.PRECISIONS)
-    place = choose_device(device)
-    images = load(data, "train", data_dir, image_size)
-    test = load(data, "test", data_dir, image_size)
+    where = mw.devices.choose_device(device)
+    images = mw.data.load(data, "train", data_dir, image_size)
+    test = mw.data.load(data, "test", data_dir, image_size)
     plan = training.load_recipe(recipe) if recipe else training.default_recipe(images)
     plan = plan.override(epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size)
     plan = plan.with_adversary(
         adversary,
-        eps=usual_eps(data) if eps is None and _is_new(adversary, plan) else eps,
+        eps=paper_eps(data) if eps is None and _is_new(adversary, plan) else eps,
         steps=steps,
         step_size=step_size,
         start=start,
@@ -150,54 +138,80 @@ def train(
         stop_on_collapse=stop_on_collapse or None,
     )
     job = training.prepare(
-        images,
-        backbone,
-        encoding,
-        plan,
-        seed=seed,
-        code_length=code_length,
-        beta=beta,
-        code_seed=code_seed,
-        validation=validation,
-    )
+        images, backbone, encoding, plan,
+        seed=seed, code_length=code_length, beta=beta, code_seed=code_seed, validation=validation,
+    )  # fmt: skip
     if precision != "32-true":
         job.config["precision"] = precision
-    # What is wrong with the options was told once, before there are several to tell it.
+    # What is wrong with the options was said once, before there are several to say it.
     training.check_shares(workers, plan.batch_size)
     if (status := run_workers(workers)) is not None:
         raise typer.Exit(status)
-    team = training.Team(training.launched_size(), place, precision)
-    # The first makes the folder; the others find it.
-    run = training.open_run(out, job.config, resume) if team.first else training.Run(out)
-    finished = bool(team.sum(float(team.first and run.finished))[0])
-    if finished:
-        say(f"{out} is finished already")
-    else:
-        progress = TrainingProgress(f"{backbone} {encoding}")
-        observer: training.Observer = progress
-        if tensorboard:
-            observer = TensorBoard(progress, out / "tensorboard")
-        with progress.shown():
-            training.train(
-                job, run, device=place, save_every=save_every, observer=observer, team=team
-            )
+    team = training.Team(training.launched_size(), where, precision)
+    run = fit(job, out, f"{backbone} {encoding}", resume, save_every, where, team, tensorboard)
     if not team.first:
         return
     model, _ = training.load_run(out, backbone if ":" in backbone else None)
-    clean = training.accuracy(model.to(place), test, place)
+    clean = training.accuracy(model.to(where), test, where)
     ended = run.ended_by_collapse()
-    result = {"run": str(out), "clean": clean.as_dict(), "seed": seed, "weights": "last"}
+    result = run_result("train", run, job, {"clean": clean}, data)
     if ended is not None:
-        result["collapse"] = ended.as_dict()
+        result = replace(result, details={**result.details, "collapse": ended.as_dict()})
     run.write_result("clean", result)
     if json:
-        print_json(result)
+        print_json(result.as_dict())
         return
     kept = "of the last step" if ended is None or ended.kept is None else f"of epoch {ended.kept}"
     say(f"clean accuracy on {data} test images, weights {kept}, seed {seed}: {clean}")
     if ended is not None:
         say(str(ended))
     say(f"written to {out}")
+
+
+def fit(
+    job: Job,
+    out: Path,
+    label: str,
+    resume: bool,
+    save_every: float,
+    device: torch.device,
+    team: Team | None = None,
+    tensorboard: bool = False,
+) -> Run:
+    """Train in the folder `out` and show how it goes; a finished run is left as it is."""
+    training = mw.training
+    team = team or training.Team()
+    # The first makes the folder; the others find it.
+    run = training.open_run(out, job.config, resume) if team.first else training.Run(out)
+    if bool(team.sum(float(team.first and run.finished))[0]):
+        say(f"{out} is finished already")
+        return run
+    progress = TrainingProgress(label)
+    observer: Observer = progress
+    if tensorboard:
+        observer = training.TensorBoard(progress, out / "tensorboard")
+    with progress.shown():
+        training.train(job, run, device=device, save_every=save_every, observer=observer, team=team)
+    return run
+
+
+def run_result(
+    name: str, run: Run, job: Job, measured: Mapping[str, Interval], data: str
+) -> Result:
+    """What was measured on a run that has just been trained, by column."""
+    row = run.directory.name
+    made = mw.results.Provenance.now(data, [row], max(each.n for each in measured.values()))
+    return mw.results.Result(
+        name=name,
+        title=f"Accuracy on {data} test images",
+        chart="table",
+        cells=tuple(
+            mw.results.Cell.of(row, column, interval, "accuracy", seeds=(job.seed,))
+            for column, interval in measured.items()
+        ),
+        provenance=replace(made, seeds=(job.seed,)),
+        details={"run": str(run.directory), "weights": "last"},
+    )
 
 
 def _is_new(adversary: str | None, plan: Recipe) -> bool:

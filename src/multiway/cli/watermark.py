@@ -2,63 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from multiway.cli.console import print_json, say
+import multiway as mw
+from multiway.cli.console import bar, print_json, print_table, say
+from multiway.cli.examine import Examination, Outcome
 from multiway.cli.options import (
+    BackboneName,
+    BatchSize,
+    Beta,
+    CodeLength,
+    CodeSeed,
     DataDir,
     Device,
+    EncodingName,
+    Epochs,
     ImageSize,
     Json,
+    LearningRate,
     Network,
     Number,
     Out,
+    RecipeName,
+    Resume,
+    RunFolder,
+    SaveEvery,
     Seed,
+    TrainingData,
     TrustedBackbone,
     Weights,
-    choose_device,
 )
-from multiway.cli.pictures import training_seeds
-from multiway.cli.watermarked import (
-    check_classes,
-    check_options,
-    check_unmarked,
-    draw_found,
-    examine,
-    show_found,
-    tell,
-    theft_recipe,
-    trained,
-    unlike,
-)
+from multiway.cli.train import fit, run_result
 from multiway.errors import MultiwayError, choose
+
+if TYPE_CHECKING:
+    from multiway.cli.models import Subject
+    from multiway.data import ImageSet
+    from multiway.results import Result
+    from multiway.training import Job, Recipe
+    from multiway.watermark import Detection, Key, Measured
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True, help="Mark a network, steal it, and look for the mark.")
 
-Encoding = Annotated[
-    str,
-    typer.Option(
-        "--encoding",
-        help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex or gaussian.",
-    ),
-]
-CodeLength = Annotated[int | None, typer.Option("--code-length", help="L, the outputs of a code.")]
-Beta = Annotated[float | None, Number("--beta", help="Norm of a codeword. [default: sqrt(500 L)]")]
-CodeSeed = Annotated[int, typer.Option("--code-seed", help="Of the codes alone.", min=0)]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")]
-Lr = Annotated[float | None, Number("--lr", help="Instead of the recipe's.")]
-BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Instead of the recipe's.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Go on where a run in --out was stopped, if one is there.")
-]
-SaveEvery = Annotated[
-    float, typer.Option("--save-every", help="Seconds between two saved states.", min=0)
-]
+# A thief who starts from stolen weights moves them by smaller steps than the owner did.
+FINE_TUNING = 0.1
+
+# Which options describe a mark of each kind.
+OF_KIND = {
+    "content": ("text", "logo", "scale", "strength"),
+    "unrelated": ("other",),
+    "noise": ("strength",),
+}
+
+# How far from all unmarked networks' a suspect's accuracy on the task makes it another kind of
+# network.
+FAR = 0.1
+
 OwnerData = Annotated[
     str | None,
     typer.Option("--data", help="The run's data set; needed to confirm folder:DIR or npz:FILE."),
@@ -67,7 +72,6 @@ OwnerOther = Annotated[
     str | None,
     typer.Option("--other", help="The unrelated images; needed to confirm folder:DIR or npz:FILE."),
 ]
-RunFolder = Annotated[Path, typer.Option("--out", help="The folder of the run.")]
 
 
 @app.command(
@@ -76,13 +80,9 @@ RunFolder = Annotated[Path, typer.Option("--out", help="The folder of the run.")
 )
 def embed(
     out: RunFolder,
-    data: Annotated[
-        str, typer.Option("--data", help="mnist5k, mnist, cifar10, ..., folder:DIR or npz:FILE.")
-    ] = "mnist5k",
-    backbone: Annotated[
-        str, typer.Option("--backbone", help="As in multiway train: wong, resnet-8, ...")
-    ] = "wong",
-    encoding: Encoding = "1ofk",
+    data: TrainingData = "mnist5k",
+    backbone: BackboneName = "wong",
+    encoding: EncodingName = "1ofk",
     kind: Annotated[
         str, typer.Option("--kind", help="The mark: content, unrelated or noise.")
     ] = "content",
@@ -117,12 +117,9 @@ def embed(
     mark_seed: Annotated[
         int, typer.Option("--mark-seed", help="Of the mark and the choice of images.", min=0)
     ] = 0,
-    recipe: Annotated[
-        str | None,
-        typer.Option("--recipe", help="A recipe's name or YAML file. [default: fits the data]"),
-    ] = None,
+    recipe: RecipeName = None,
     epochs: Epochs = None,
-    lr: Lr = None,
+    lr: LearningRate = None,
     batch_size: BatchSize = None,
     code_length: CodeLength = None,
     beta: Beta = None,
@@ -140,15 +137,11 @@ def embed(
     The mark is measured on images that nobody trains on: those of the source class in the second
     half of the test set, or the test images of --other.
     """
-    from multiway import watermark
-    from multiway.data import load
-    from multiway.training import default_recipe, load_recipe
-
-    place = choose_device(device)
+    watermark, training = mw.watermark, mw.training
     choose("kind of mark", kind, watermark.KINDS)
-    check_options(kind, text=text, logo=logo or None, scale=scale, strength=strength, other=other)
-    train, test = (load(data, split, data_dir, image_size) for split in ("train", "test"))
-    elsewhere = load(other, "train", data_dir) if other is not None else train
+    _check_options(kind, text=text, logo=logo or None, scale=scale, strength=strength, other=other)
+    train, test = (mw.data.load(data, split, data_dir, image_size) for split in ("train", "test"))
+    elsewhere = mw.data.load(other, "train", data_dir) if other is not None else train
     mark = watermark.Mark(
         kind,
         watermark.find_class(source, elsewhere if kind == "unrelated" else train),
@@ -161,18 +154,17 @@ def embed(
     )
     images = watermark.load_other(mark, data_dir)
     key = watermark.make_key(mark, train, test, marked, other=images, held_out=held_out)
-    plan = load_recipe(recipe) if recipe else default_recipe(train)
+    plan = training.load_recipe(recipe) if recipe else training.default_recipe(train)
     plan = plan.override(epochs=epochs, lr=lr, batch_size=batch_size)
     job = watermark.embed(
         train, key, backbone, encoding, plan,
         seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
     )  # fmt: skip
     trusted = backbone if ":" in backbone else None
-    label = f"{backbone} {encoding}"
-    tell(
-        trained(job, key.measuring, key.held_out, out, label, resume, save_every, place, trusted),
-        json,
-    )
+    _train(
+        job, key.measuring, key.held_out, out, f"{backbone} {encoding}", resume, save_every,
+        device, trusted, json,
+    )  # fmt: skip
 
 
 @app.command(
@@ -182,7 +174,7 @@ def embed(
 def steal(
     run: Annotated[Path, typer.Argument(help="The stolen network: a folder with a trained run.")],
     out: RunFolder,
-    encoding: Encoding = "ro",
+    encoding: EncodingName = "ro",
     start: Annotated[
         str,
         typer.Option(
@@ -220,14 +212,12 @@ def steal(
     Everything is measured on the second half. The paper's one-hot thief is --encoding 1ofk --start
     free, its RO thief --encoding ro --start frozen.
     """
-    from multiway import watermark
-    from multiway.training import load_run, load_trained_on
-
+    watermark = mw.watermark
     choose("start", start, watermark.STARTS)
-    place = choose_device(device)
-    stolen, config = load_run(run, backbone)
-    half, measuring = watermark.halves(load_trained_on(config, "test", data_dir, data))
-    plan = theft_recipe(config, recipe, lr, start).override(epochs=epochs, batch_size=batch_size)
+    stolen, config = mw.load_run(run, backbone)
+    test = mw.training.load_trained_on(config, "test", data_dir, data)
+    half, measuring = watermark.halves(test)
+    plan = _theft_recipe(config, recipe, lr, start).override(epochs=epochs, batch_size=batch_size)
     job = watermark.steal(
         stolen, half, encoding, plan, start=start, backbone=backbone,
         seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
@@ -236,8 +226,10 @@ def steal(
     # The thief does not know the mark; whoever runs this command may.
     known = "watermark" in config
     held_out = watermark.load_key(config, data_dir, data, other).held_out if known else None
-    label = f"thief {encoding} {start}"
-    tell(trained(job, measuring, held_out, out, label, resume, save_every, place, backbone), json)
+    _train(
+        job, measuring, held_out, out, f"thief {encoding} {start}", resume, save_every, device,
+        backbone, json,
+    )  # fmt: skip
 
 
 @app.command(
@@ -271,57 +263,217 @@ def detect(
     networks which never saw the mark: the p-value is the probability that such a network shows as
     much (docs/watermark.md). Below 0.01 the verdict is that the mark is there.
     """
-    from multiway.cli.models import load_subjects
-    from multiway.files import check_writable
-    from multiway.training import Run
-    from multiway.watermark import judge, load_key, mark_accuracy
-
-    place = choose_device(device)
+    watermark = mw.watermark
     if out is not None:
-        check_writable(out)
-    runs, known = suspects or [], unmarked or []
-    config = Run(owner).config()
-    key = load_key(config, data_dir, data, other)
-    for folder in [*runs, *known]:
-        check_classes(folder, owner, key)
-    check_unmarked(known)
-    examined, _ = load_subjects(
-        [*runs, *known], network or [], weights or [], data=data or str(config["data"]["name"]),
-        data_dir=data_dir, backbone=backbone, limit=1, device=place,
+        mw.files.check_writable(out)
+    runs, innocent_runs = suspects or [], unmarked or []
+    config = mw.training.Run(owner).config()
+    key = watermark.load_key(config, data_dir, data, other)
+    for folder in [*runs, *innocent_runs]:
+        _check_classes(folder, owner, key)
+    _check_unmarked(innocent_runs)
+    examination = Examination(
+        runs=[*runs, *innocent_runs], networks=network or [], weights=weights or [],
+        data=data or str(config["data"]["name"]), image_size=None, backbone=backbone, best=False,
+        data_dir=data_dir, device=mw.devices.choose_device(device), json=json, out=out, limit=1,
     )  # fmt: skip
-    found = examine(examined, key, place)
-    places = [folder.resolve() for folder in known]
+    examination.load()
+    points = _measure(examination, key)
+    folders = [folder.resolve() for folder in innocent_runs]
     innocent = {
-        one.name: one
-        for subject, one in found
-        if subject.run is not None and subject.run.directory.resolve() in places
+        subject.name
+        for subject in examination.subjects
+        if subject.run is not None and subject.run.directory.resolve() in folders
     }
-    accused = [one for _, one in found if one.name not in innocent]
+    accused = [subject for subject in examination.subjects if subject.name not in innocent]
     if not accused:
         raise MultiwayError("name a suspect: the folder of a run, or --network and --weights")
-    plain, marks = key.plain(), {name: one.mark for name, one in innocent.items()}
-    judged = [
-        judge(
-            one.name, one.mark, marks, mark_accuracy(subject.model, plain, place),
+    plain = key.plain()
+    marks = {name: points[name].mark for name in points if name in innocent}
+    detections = [
+        watermark.detect(
+            subject.name, points[subject.name].mark, marks,
+            watermark.mark_accuracy(subject.model, plain, examination.device),
             two_peaks=key.mark.two_peaks,
         )
-        for subject, one in found
-        if one.name not in innocent
+        for subject in accused
     ]  # fmt: skip
-    warning = unlike(accused, list(innocent.values()))
-    result: dict[str, Any] = {
-        "owner": str(owner),
-        "watermark": key.as_dict(),
-        "detections": [one.as_dict() for one in judged],
-        "networks": [one.as_dict() for _, one in found],
-        "warnings": [] if warning is None else [warning],
-    }
-    if out is not None:
-        seeds = training_seeds(examined)
-        result["files"] = draw_found(out, key, [one for _, one in found], judged, result, seeds)
+    warning = _unlike(
+        [points[subject.name] for subject in accused], [points[name] for name in innocent]
+    )
+    result = _result(owner, key, points, innocent, detections, warning)
+    if not json:
+        _show(key, [points[subject.name] for subject in accused], detections)
+    figures = {} if out is None else {"marked": mw.report.draw_marked(key)}
+    notes = [] if warning is None else [f"warning: {warning}"]
+    examination.finish(Outcome(result, "watermark", figures, notes, tables=False))
+
+
+def _train(
+    job: Job,
+    measuring: ImageSet,
+    held_out: ImageSet | None,
+    out: Path,
+    label: str,
+    resume: bool,
+    save_every: float,
+    device: str,
+    trusted: str | None,
+    json: bool,
+) -> None:
+    """Train through the ordinary loop, then measure the task and, where it is known, the mark."""
+    where = mw.devices.choose_device(device)
+    run = fit(job, out, label, resume, save_every, where)
+    model, _ = mw.load_run(out, trusted)
+    model.to(where)
+    measured = {"test": mw.training.accuracy(model, measuring, where)}
+    if held_out is not None:
+        measured["mark"] = mw.watermark.mark_accuracy(model, held_out, where)
+    result = run_result("watermark", run, job, measured, measuring.name)
+    run.write_result("watermark", result)
     if json:
-        print_json(result)
-    else:
-        show_found(key, accused, judged)
-    if warning is not None:
-        say(f"warning: {warning}")
+        print_json(result.as_dict())
+        return
+    say(f"on the half of the test images that measures, seed {job.seed}:")
+    say(f"  accuracy on the task: {measured['test']}")
+    if "mark" in measured:
+        say(f"  held-out marked images given the target class: {measured['mark']}")
+    say(f"written to {out}")
+
+
+def _check_options(kind: str, **given: object) -> None:
+    """Refuse an option that says nothing of a mark of this kind, rather than ignore it."""
+    own = [f"--{name}" for name in OF_KIND[kind]]
+    for name, value in given.items():
+        if value is None or name in OF_KIND[kind]:
+            continue
+        kinds = " or ".join(other for other, names in OF_KIND.items() if name in names)
+        raise MultiwayError(
+            f"--{name} belongs to a mark of kind {kinds}, not {kind}, which takes "
+            f"{', '.join(own)}: leave --{name} out, or give --kind {kinds}"
+        )
+    if given.get("text") is not None and given.get("logo") is not None:
+        raise MultiwayError("--logo takes the place of --text: give one of the two")
+
+
+def _theft_recipe(config: dict[str, Any], name: str | None, lr: float | None, start: str) -> Recipe:
+    """The owner's recipe or the one named, without an adversary, with a rate of its own."""
+    training = mw.training
+    plan = training.load_recipe(name) if name else training.recipe_of(config)
+    plan = plan.with_adversary("none")
+    if lr is None and start != "scratch":
+        lr = FINE_TUNING * plan.lr
+    return plan.override(lr=lr)
+
+
+def _check_classes(folder: Path, owner: Path, key: Key) -> None:
+    """The same number of classes is not enough: a mark is about certain ones."""
+    theirs = tuple(mw.training.Run(folder).config()["data"].get("classes", ()))
+    ours = key.held_out.classes
+    if theirs != ours:
+        raise MultiwayError(
+            f"{folder} was trained on the classes {', '.join(theirs[:3])}, ... ({len(theirs)}), "
+            f"and the mark of {owner} is for {', '.join(ours[:3])}, ... ({len(ours)}): it says "
+            "nothing of this network"
+        )
+
+
+def _check_unmarked(folders: list[Path]) -> None:
+    """Refuse runs that are known to be marked or stolen."""
+    for folder in folders:
+        config = mw.training.Run(folder).config()
+        if "watermark" in config or config.get("theft", {}).get("start") in ("frozen", "free"):
+            what = "was marked itself" if "watermark" in config else "was stolen"
+            raise MultiwayError(
+                f"--unmarked {folder} {what}; take networks trained with multiway train, or by a "
+                "thief from scratch"
+            )
+
+
+def _measure(examination: Examination, key: Key) -> dict[str, Measured]:
+    """What each network makes of the task and of the mark."""
+    points = {}
+    with bar("networks", len(examination.subjects)) as advance:
+        for subject in examination.subjects:
+            points[subject.name] = mw.watermark.Measured(
+                subject.name,
+                subject.encoding or "unknown",
+                _start_of(subject),
+                mw.training.accuracy(subject.model, key.measuring, examination.device),
+                mw.watermark.mark_accuracy(subject.model, key.held_out, examination.device),
+                None if subject.run is None else float(subject.run.config()["recipe"]["lr"]),
+            )
+            advance(1)
+    return points
+
+
+def _start_of(subject: Subject) -> str:
+    """Where a network's weights come from, see `Measured`."""
+    config = {} if subject.run is None else subject.run.config()
+    if "theft" in config:
+        return str(config["theft"]["start"])
+    return "owner" if "watermark" in config else "unmarked" if config else "unknown"
+
+
+def _unlike(accused: list[Measured], unmarked: list[Measured]) -> str | None:
+    """What to warn of where suspects do the task far better or worse than all unmarked networks.
+
+    Detection asks how often an unmarked network *like the suspect* shows as much of the mark.
+    """
+    values = [point.test.value for point in unmarked]
+    low, high = min(values), max(values)
+    far = [point for point in accused if not low - FAR <= point.test.value <= high + FAR]
+    if not far:
+        return None
+    names = ", ".join(f"{point.name} ({100 * point.test.value:.1f} %)" for point in far)
+    known = f"{100 * low:.1f}" + (f" to {100 * high:.1f}" if high > low else "")
+    return (
+        f"the task accuracy of {names} is more than {100 * FAR:.0f} points from that of all "
+        f"unmarked networks ({known} %), so the p-value compares unlike networks: add unmarked "
+        "ones trained from scratch like the suspect (multiway watermark steal --start scratch)"
+    )
+
+
+def _result(
+    owner: Path,
+    key: Key,
+    points: dict[str, Measured],
+    innocent: set[str],
+    detections: list[Detection],
+    warning: str | None,
+) -> Result:
+    """Test accuracy and mark of each network, and what the owner can prove."""
+    made = mw.results.Provenance.now(key.measuring.name, points, len(key.measuring))
+    return mw.results.Result(
+        name="watermark",
+        title=f"Is the mark there? {key.mark.words(key.held_out.classes)}",
+        chart="trade-off",
+        cells=tuple(cell for point in points.values() for cell in point.cells()),
+        provenance=replace(made, warnings=() if warning is None else (warning,)),
+        column_name="accuracy on",
+        x_name="learning rate",
+        details={
+            "owner": str(owner),
+            "watermark": key.as_dict(),
+            "detections": [each.as_dict() for each in detections],
+            "unmarked": sorted(innocent),
+        },
+    )
+
+
+def _show(key: Key, accused: list[Measured], detections: list[Detection]) -> None:
+    """A table on stdout, and a sentence for each suspect on stderr."""
+    columns = ["suspect", "encoding", "start", "test accuracy", "mark", "p-value", "verdict"]
+    rows = [
+        [
+            point.name, point.encoding, point.start, str(point.test), str(point.mark),
+            f"{detection.p_value:.2g}", detection.verdict.partition(" (")[0],
+        ]
+        for point, detection in zip(accused, detections, strict=True)
+    ]  # fmt: skip
+    title = (
+        f"Is the mark there? {key.measuring.name}, second half of the test images, 95 % intervals"
+    )
+    print_table(title, columns, rows)
+    for detection in detections:
+        say(f"{detection.suspect}: {detection.verdict}")

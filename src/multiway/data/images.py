@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -80,8 +80,9 @@ class ImageSet:
         """What class `label` is called; a network may tell more classes apart than are named."""
         return self.classes[label] if label < len(self.classes) else str(label)
 
-    def take(self, indices: Tensor) -> ImageSet:
+    def take(self, indices: Tensor | Sequence[int]) -> ImageSet:
         """The images at `indices` (int64 [M]), in that order."""
+        indices = torch.as_tensor(indices)
         return replace(self, images=self.images[indices], labels=self.labels[indices], sha256="")
 
     def limit(self, n: int) -> ImageSet:

@@ -13,7 +13,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.store import Store
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
-from multiway.training import Job, Recipe, load_run, open_run, prepare, train
+from multiway.training import Job, Recipe, load_run, open_run, prepare, run_job
 
 __all__ = ["Model", "Trained", "train_in"]
 
@@ -90,7 +90,7 @@ def train_in(context: BuildContext, job: Job) -> dict[str, Any]:
     """Train in the folder `run`, from the last state if there is one; what the record tells."""
     run = open_run(context.folder / "run", job.config, resume=True)
     if not run.finished:
-        train(job, run, device=context.device, observer=_Teller(context))
+        run_job(job, run, device=context.device, observer=_Teller(context))
     last = run.metrics()[-1]
     return {"seconds": last["seconds"], "loss": last["loss"]}
 

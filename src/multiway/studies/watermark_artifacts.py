@@ -22,7 +22,7 @@ from multiway.studies.images import Images
 from multiway.studies.measures import Measure
 from multiway.studies.models import Model, train_in
 from multiway.training import Recipe
-from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
+from multiway.watermark import Detection, Key, Mark, detect, embed, halves, make_key, steal
 from multiway.weights import read_tensors, write_tensors
 
 __all__ = ["Detected", "MarkShare", "Marked", "Owned", "Recognised", "Thief"]
@@ -192,7 +192,7 @@ class MarkShare(Measure):
 class Detected(Measure):
     """The share of suspects, one for each seed, that an owner can tell to carry the mark.
 
-    Each is judged by `multiway.watermark.judge` against networks that never saw the mark. Some of
+    Each is judged by `multiway.watermark.detect` against networks that never saw the mark. Some of
     them should be as weak as a thief's: what says anything to strange images says the target too.
     """
 
@@ -218,7 +218,7 @@ class Detected(Measure):
         """What the owner finds on each suspect."""
         rates = {one: _share(one, "mark", store) for one in self.unmarked}
         return [
-            judge(
+            detect(
                 one.title(),
                 _share(one, "mark", store),
                 # An innocent suspect is no reference for itself.

@@ -2,16 +2,18 @@
 
 from multiway.training.accuracy import accuracy
 from multiway.training.distributed import PRECISIONS, Team, check_shares, launched_size
-from multiway.training.loop import Observer, Silent, train
-from multiway.training.prepare import (
-    Job,
+from multiway.training.jobs import (
     default_recipe,
     load_run,
     load_trained_on,
+    make_job,
     prepare,
+    train,
 )
-from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names
+from multiway.training.loop import Job, Observer, run_job
+from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names, recipe_of
 from multiway.training.run import Run, open_run
+from multiway.training.tensorboard import TensorBoard
 
 __all__ = [
     "PRECISIONS",
@@ -20,8 +22,8 @@ __all__ = [
     "Recipe",
     "Run",
     "Schedule",
-    "Silent",
     "Team",
+    "TensorBoard",
     "accuracy",
     "check_shares",
     "default_recipe",
@@ -29,8 +31,11 @@ __all__ = [
     "load_recipe",
     "load_run",
     "load_trained_on",
+    "make_job",
     "open_run",
     "prepare",
     "recipe_names",
+    "recipe_of",
+    "run_job",
     "train",
 ]

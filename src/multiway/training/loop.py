@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from multiway.classifier import EncodedClassifier
-from multiway.data import flip, pad_crop, to_float
+from multiway.data import ImageSet, flip, pad_crop, to_float
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
@@ -20,14 +21,13 @@ from multiway.training.adversary import InnerAttack
 from multiway.training.distributed import Team, WorkerLost, check_shares
 from multiway.training.losses import OuterLoss
 from multiway.training.overfitting import Watch, robust_accuracy, watched_images
-from multiway.training.prepare import Job
 from multiway.training.recipe import Recipe
 from multiway.training.run import Run, fingerprint
 from multiway.training.state import Progress, load_state, save_state
 from multiway.training.sync_batchnorm import weigh_norms
 from multiway.weights import load_tensors, read_tensors, save_weights
 
-__all__ = ["Observer", "Silent", "train"]
+__all__ = ["Job", "Observer", "run_job"]
 
 # A loss this many times that of constant output has left the region where it could come back.
 DIVERGED = 1000.0
@@ -43,17 +43,19 @@ class Observer(Protocol):
         """Called with every line of metrics.jsonl."""
 
 
-class Silent:
-    """Nobody."""
+@dataclass(frozen=True)
+class Job:
+    """A training that is ready to start."""
 
-    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
-        """Nothing."""
+    model: EncodedClassifier
+    train: ImageSet
+    validation: ImageSet | None
+    recipe: Recipe
+    seed: int
+    config: dict[str, Any]
 
-    def epoch(self, metrics: dict[str, Any]) -> None:
-        """Nothing."""
 
-
-def train(
+def run_job(
     job: Job,
     run: Run,
     *,
@@ -81,7 +83,7 @@ def train(
     """
     team = team or Team()
     with isolated(), run.alone() if team.first else contextlib.nullcontext():
-        _Training(job, run, device, observer or Silent(), team).go(save_every)
+        _Training(job, run, device, observer, team).go(save_every)
     return job.model
 
 
@@ -89,7 +91,7 @@ class _Training:
     """One training under way."""
 
     def __init__(
-        self, job: Job, run: Run, device: torch.device | str, observer: Observer, team: Team
+        self, job: Job, run: Run, device: torch.device | str, observer: Observer | None, team: Team
     ) -> None:
         check_shares(team.size, job.recipe.batch_size)
         self.team, device = team, team.device if team.size > 1 else device
@@ -160,7 +162,8 @@ class _Training:
             if progress.step % self.per_epoch == 0 or now - saved > save_every:
                 self._save()
                 saved = now
-            if self.team.first and (now - shown > 0.2 or progress.step == self.total):
+            due = now - shown > 0.2 or progress.step == self.total
+            if self.observer is not None and self.team.first and due:
                 self.observer.step(progress.step, self.total, *self._means())
                 shown = now
         if not self.team.first:
@@ -270,7 +273,8 @@ class _Training:
                 self.progress.best_accuracy = measured.value
                 save_weights(self.model, self.run.best)
         self.run.append_metrics(metrics)
-        self.observer.epoch(metrics)
+        if self.observer is not None:
+            self.observer.epoch(metrics)
 
     def _watch(self, inner: InnerAttack, metrics: dict[str, Any]) -> None:
         """Look out for catastrophic overfitting; end the training there if that was asked for."""

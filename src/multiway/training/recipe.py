@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from multiway.errors import MultiwayError, choose, nearest
 from multiway.training.adversary import Adversary
 
-__all__ = ["Recipe", "Schedule", "load_recipe", "recipe_names"]
+__all__ = ["Recipe", "Schedule", "load_recipe", "recipe_names", "recipe_of"]
 
 
 class Schedule(BaseModel):
@@ -188,6 +188,19 @@ class Recipe(BaseModel):
 
 def _without_keys(values: dict[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key not in keys}
+
+
+def recipe_of(config: dict[str, Any]) -> Recipe:
+    """The recipe in a run's configuration."""
+    try:
+        return Recipe.model_validate(config.get("recipe"))
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        field = ".".join(map(str, problem["loc"]))
+        raise MultiwayError(
+            f"the stolen run's recipe cannot be read: {field + ': ' if field else ''}"
+            f"{problem['msg']}; name one with --recipe"
+        ) from None
 
 
 def recipe_names() -> list[str]:

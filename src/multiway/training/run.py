@@ -5,22 +5,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import platform
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-import multiway
 from multiway.classifier import CONFIG, WEIGHTS
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import make_directory, read_json, write_atomic, write_json
 from multiway.locks import locked
+from multiway.results import Result, write_result
 
-__all__ = ["Run", "open_run", "versions", "write_report"]
+__all__ = ["Run", "open_run"]
 
 STATE = "state.safetensors"
 METRICS = "metrics.jsonl"
@@ -122,9 +118,9 @@ class Run:
                 )
             yield
 
-    def write_result(self, name: str, value: dict[str, Any]) -> Path:
-        """Write `results/NAME.json`, with the versions it was made with."""
-        return write_report(self.directory / "results" / f"{name}.json", value)
+    def write_result(self, name: str, result: Result) -> Path:
+        """Write `results/NAME.json`."""
+        return write_result(self.directory / "results" / f"{name}.json", result)
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Add one line to metrics.jsonl."""
@@ -212,24 +208,6 @@ def fingerprint(config: dict[str, Any]) -> str:
         key: relevant["recipe"][key] for key in relevant["recipe"] if key not in PROSE
     }
     return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
-
-
-def versions() -> dict[str, str]:
-    """What the run was made with."""
-    return {
-        "multiway": multiway.__version__,
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "machine": platform.machine(),
-    }
-
-
-def write_report(path: Path, value: dict[str, Any]) -> Path:
-    """Write what was measured, with the versions it was made with, as JSON."""
-    make_directory(path.parent)
-    write_json(path, {**value, "versions": versions()})
-    return path
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -16,10 +16,11 @@ from torch import nn
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
 from multiway.outputs import output_tensor
+from multiway.results import Cell
 from multiway.statistics import Interval
 from multiway.training import accuracy
 
-__all__ = ["ALPHA", "Detection", "Measured", "judge", "mark_accuracy", "predictive"]
+__all__ = ["ALPHA", "Detection", "Measured", "detect", "mark_accuracy", "predictive"]
 
 # Below this p-value the verdict is that a network carries the mark.
 ALPHA = 0.01
@@ -92,7 +93,6 @@ class Detection:
         return f"no evidence of the mark ({found}; {limit})"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "suspect": self.suspect,
             "mark": self.mark.as_dict(),
@@ -126,16 +126,13 @@ class Measured:
     mark: Interval
     rate: float | None = None
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "name": self.name,
-            "encoding": self.encoding,
-            "start": self.start,
-            "test": self.test.as_dict(),
-            "mark": self.mark.as_dict(),
-            "rate": self.rate,
-        }
+    def cells(self) -> tuple[Cell, Cell]:
+        """Both figures; a curve joins networks of one encoding and start over their rates."""
+        place: dict[str, Any] = {"series": f"{self.encoding}, {self.start}", "x": self.rate}
+        return (
+            Cell.of(self.name, "test", self.test, "accuracy", **place),
+            Cell.of(self.name, "mark", self.mark, "accuracy", **place),
+        )
 
 
 def mark_accuracy(
@@ -157,7 +154,7 @@ def mark_accuracy(
     return accuracy(model, held_out, device)
 
 
-def judge(
+def detect(
     suspect: str,
     mark: Interval,
     unmarked: Mapping[str, Interval],

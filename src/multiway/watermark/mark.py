@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from types import NoneType
 from typing import Any
@@ -107,6 +108,16 @@ class Mark:
         show it, see `predictive`: on images of another data set no answer is the right one.
         """
         return self.kind == "unrelated"
+
+    def words(self, classes: Sequence[str]) -> str:
+        """What is marked, how, and what it becomes, in a line."""
+        target = classes[self.target]
+        if self.kind == "unrelated":
+            return f"Mark: class {self.source} of {self.other}, answered as {target}"
+        how = "noise" if self.kind == "noise" else "a logo" if self.text is None else (
+            f"“{self.text}”"
+        )  # fmt: skip
+        return f"Mark: {how} on {classes[self.source]}, answered as {target}"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -1,6 +1,15 @@
 """CIFAR-10-C-style corruptions: 19 kinds at 5 severities, for images of any size."""
 
 from multiway.data.corruptions.apply import corrupt, corrupt_with
+from multiway.data.corruptions.official import check_official
 from multiway.data.corruptions.registry import KINDS, PAPER_KINDS, SEVERITIES, Kind
 
-__all__ = ["KINDS", "PAPER_KINDS", "SEVERITIES", "Kind", "corrupt", "corrupt_with"]
+__all__ = [
+    "KINDS",
+    "PAPER_KINDS",
+    "SEVERITIES",
+    "Kind",
+    "check_official",
+    "corrupt",
+    "corrupt_with",
+]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import nn
 
 from multiway.backbones import build_backbone
 from multiway.classifier import EncodedClassifier, load_classifier
@@ -12,23 +14,22 @@ from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import isolated, seeded
+from multiway.results import versions
 from multiway.training.adversary import check_objective
+from multiway.training.loop import Job, Observer, run_job
 from multiway.training.recipe import Recipe, load_recipe
-from multiway.training.run import Run, versions
+from multiway.training.run import Run, open_run
+from multiway.weights import load_tensors, read_tensors
 
-__all__ = ["Job", "default_recipe", "load_run", "load_trained_on", "prepare"]
-
-
-@dataclass(frozen=True)
-class Job:
-    """A training that is ready to start."""
-
-    model: EncodedClassifier
-    train: ImageSet
-    validation: ImageSet | None
-    recipe: Recipe
-    seed: int
-    config: dict[str, Any]
+__all__ = [
+    "Job",
+    "default_recipe",
+    "load_run",
+    "load_trained_on",
+    "make_job",
+    "prepare",
+    "train",
+]
 
 
 def prepare(
@@ -63,6 +64,29 @@ def prepare(
         network = build_backbone(backbone, **sizes)
     gain = code.unit if recipe.scale == "unit" else 1.0
     model = EncodedClassifier(network, code, gain, architecture={"name": backbone, **sizes})
+    return make_job(model, data, recipe, seed=seed, code_seed=code_seed, validation=validation)
+
+
+def make_job(
+    model: EncodedClassifier,
+    data: ImageSet,
+    recipe: Recipe,
+    *,
+    seed: int = 0,
+    code_seed: int | None = None,
+    validation: float = 0.0,
+) -> Job:
+    """The training of a model that is there already, with all that it depends on.
+
+    Args:
+        code_seed: of the codebook, for the reader; None where it is not known.
+        validation: share of the training images held out, stratified, and never trained on.
+    """
+    if model.classes != len(data.classes):
+        raise MultiwayError(
+            f"the model tells {model.classes} classes apart, and {data.name} has "
+            f"{len(data.classes)}: encode the network for as many"
+        )
     if recipe.adversary is not None:
         check_objective(model, recipe.adversary)
     if not 0 <= validation < 1:
@@ -90,6 +114,53 @@ def prepare(
     return Job(model, train, held_out, recipe, seed, config)
 
 
+def train(
+    model: EncodedClassifier,
+    data: ImageSet,
+    recipe: Recipe | str,
+    out: Path | str,
+    *,
+    seed: int = 0,
+    validation: float = 0.0,
+    device: torch.device | str = "cpu",
+    observer: Observer | None = None,
+) -> EncodedClassifier:
+    """Train `model` in place on `data` by a recipe; the run is kept in the folder `out`.
+
+    A run that was killed goes on from its last state when it is called again with the same
+    arguments, and ends in the very weights of one that was left alone.
+
+    Args:
+        recipe: a `Recipe`, or the name or YAML file of one (`multiway.training.recipe_names()`).
+        out: where weights, metrics and state are kept; a new folder, or that of this training.
+        seed: of order, dropout and augmentation.
+        validation: share of the images held out; the best weights on it are kept too.
+        observer: called after each step and epoch.
+
+    Example:
+        >>> import tempfile
+        >>> import multiway as mw
+        >>> from torch import nn
+        >>> images = torch.randint(0, 256, (32, 1, 8, 8), dtype=torch.uint8)
+        >>> data = mw.data.ImageSet("toy", "train", images, torch.arange(32) % 2, ("a", "b"))
+        >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
+        >>> model = mw.encode_model(network, mw.Encoding.make("ro", classes=2, length=16))
+        >>> recipe = mw.training.Recipe(name="mine", lr=0.01, batch_size=16, epochs=1)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     trained = mw.train(model, data, recipe, folder)
+        ...     again, config = mw.load_run(folder, network)
+        >>> torch.equal(trained(data.images / 255), again(data.images / 255)), config["seed"]
+        (True, 0)
+    """
+    plan = load_recipe(recipe) if isinstance(recipe, str) else recipe
+    job = make_job(model, data, plan, seed=seed, validation=validation)
+    run = open_run(Path(out), job.config, resume=True)
+    if run.finished:
+        load_tensors(model, read_tensors(run.weights), run.weights)
+        return model
+    return run_job(job, run, device=device, observer=observer)
+
+
 def default_recipe(data: ImageSet) -> Recipe:
     """The recipe for those who name none."""
     if data.name == "mnist5k":
@@ -98,14 +169,22 @@ def default_recipe(data: ImageSet) -> Recipe:
 
 
 def load_run(
-    directory: Path, backbone: str | None = None, *, best: bool = False
+    directory: Path | str, backbone: nn.Module | str | None = None, *, best: bool = False
 ) -> tuple[EncodedClassifier, dict[str, Any]]:
     """The trained model of a run, in eval mode, and its configuration.
 
     Args:
-        backbone: confirms a network that is code outside multiway, see `rebuild_backbone`.
+        backbone: a network of the user's own, or `package.module:function` that builds it and is
+            trusted with that; not needed for the backbones of multiway.
         best: the weights of the best validation accuracy instead of the last.
+
+    Example:
+        >>> load_run("nowhere")
+        Traceback (most recent call last):
+        ...
+        multiway.errors.MultiwayError: there is no run nowhere; make one with multiway train --out
     """
+    directory = Path(directory)
     run = Run(directory)
     if not directory.is_dir():
         raise MultiwayError(f"there is no run {directory}; make one with multiway train --out")

@@ -1,0 +1,287 @@
+"""One body for all commands that examine models: what is examined, and what becomes of the result.
+
+A command is a function of an `Examination` and of its own options that returns an `Outcome`. The
+decorator `examines` gives it the options that all of them have, writes and draws its result, and
+prints it as tables or as JSON.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+import typer
+
+import multiway as mw
+from multiway.cli import options
+from multiway.cli.console import print_json, print_table, say
+
+if TYPE_CHECKING:
+    import torch
+    from matplotlib.figure import Figure
+    from torch import nn
+
+    from multiway.cli.models import Subject
+    from multiway.data import ImageSet
+    from multiway.results import Result
+
+__all__ = ["Examination", "Outcome", "collected_warnings", "examines", "print_result"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command found.
+
+    Attributes:
+        result: the figures, from `multiway.analysis`.
+        stem: the name of its files; that of the result when empty.
+        figures: drawings beside the result's own charts, by the name of their files.
+        notes: lines to say at the end.
+        tables: whether the result is printed as tables; not where the command has its own.
+        draw: whether the result's chart is drawn.
+    """
+
+    result: Result
+    stem: str = ""
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    tables: bool = True
+    draw: bool = True
+
+
+@dataclass
+class Examination:
+    """What a command was asked to examine; nothing is loaded before `load`.
+
+    Attributes:
+        runs: folders made by multiway train.
+        networks: `package.module:function`, with a file of `weights` for each.
+        out: a folder for figures and numbers; None for none.
+        subjects: the models, once they are loaded.
+    """
+
+    runs: list[Path]
+    networks: list[str]
+    weights: list[Path]
+    data: str | None
+    image_size: int | None
+    backbone: list[str] | None
+    best: bool
+    data_dir: Path | None
+    device: torch.device
+    json: bool
+    out: Path | None = None
+    limit: int | None = None
+    seed: int = 0
+    subjects: list[Subject] = field(default_factory=list)
+
+    def load(self, more: Sequence[Path] = (), data: str | None = None) -> ImageSet:
+        """Load the models into `subjects`; returns the images to examine them on.
+
+        Args:
+            more: further runs, behind the first.
+            data: in place of the data that the options name.
+        """
+        from multiway.cli.models import load_subjects
+
+        self.subjects, images = load_subjects(
+            [*self.runs, *more], self.networks, self.weights, data=data or self.data,
+            data_dir=self.data_dir, limit=self.limit, image_size=self.image_size,
+            backbone=self.backbone, best=self.best, device=self.device,
+        )  # fmt: skip
+        return images
+
+    def load_each(self) -> list[tuple[Subject, ImageSet]]:
+        """Every model with images of its own: runs on different data may stand in one table."""
+        from multiway.cli.models import load_subjects, names_apart
+
+        alone: list[tuple[list[Path], list[str], list[Path]]] = [
+            ([run], [], []) for run in self.runs
+        ]
+        alone += [
+            ([], [network], self.weights[index : index + 1])
+            for index, network in enumerate(self.networks)
+        ]
+        if not alone or len(self.weights) != len(self.networks):
+            alone = [(self.runs, self.networks, self.weights)]  # refused, with the reason
+        loaded = []
+        for runs, networks, weights in alone:
+            (subject, *_), images = load_subjects(
+                runs, networks, weights, data=self.data, data_dir=self.data_dir,
+                image_size=self.image_size, limit=self.limit, backbone=self.backbone,
+                best=self.best and bool(runs), device=self.device,
+            )  # fmt: skip
+            loaded.append((subject, images))
+        self.subjects = names_apart([subject for subject, _ in loaded])
+        return list(zip(self.subjects, (images for _, images in loaded), strict=True))
+
+    @property
+    def models(self) -> dict[str, nn.Module]:
+        """The models by name."""
+        return {subject.name: subject.model for subject in self.subjects}
+
+    @property
+    def encodings(self) -> dict[str, str | None]:
+        """The name of each model's encoding; None where nothing is known of it."""
+        return {subject.name: subject.encoding for subject in self.subjects}
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds that the models were trained with, as far as they are known."""
+        return tuple(sorted({s.seed for s in self.subjects if s.seed is not None}))
+
+    def enrich(self, result: Result) -> Result:
+        """The result with what only the command knows: the trainings behind each model."""
+        by_name = {subject.name: subject.seed for subject in self.subjects}
+
+        def seeds(names: Sequence[str]) -> tuple[int, ...]:
+            known = {by_name.get(name) for name in names}
+            return tuple(sorted(seed for seed in known if seed is not None))
+
+        return replace(
+            result,
+            cells=tuple(replace(cell, seeds=seeds((cell.row,))) for cell in result.cells),
+            provenance=replace(result.provenance, seeds=self.seeds),
+            details={
+                "models": [subject.as_dict() for subject in self.subjects],
+                "weights": "best" if self.best else "last",
+                **result.details,
+            },
+        )
+
+    def finish(self, outcome: Outcome) -> None:
+        """Write, draw and print what was found."""
+        result = self.enrich(outcome.result)
+        stem = outcome.stem or result.name
+        files: list[Path] = []
+        if self.out is not None:
+            figures = dict(outcome.figures)
+            if outcome.draw:
+                figures = {**_charts(result, stem), **figures}
+            for name, figure in figures.items():
+                files += mw.report.save_both(figure, self.out / name)
+            result = replace(result, details={**result.details, "files": [str(f) for f in files]})
+            files.append(mw.results.write_result(self.out / f"{stem}.json", result))
+        if self.json:
+            print_json(result.as_dict())
+        elif outcome.tables:
+            print_result(result)
+        for note in outcome.notes:
+            say(note)
+        if files:
+            say(f"written: {', '.join(str(file) for file in files)}")
+
+
+def _charts(result: Result, stem: str) -> dict[str, Figure]:
+    """The charts of a result by the names of their files."""
+    pictures = mw.report.draw(result)
+    names = [stem] + [f"{stem}-{number}" for number in range(2, len(pictures) + 1)]
+    return {name: picture.figure for name, picture in zip(names, pictures, strict=False)}
+
+
+def print_result(result: Result) -> None:
+    """The tables of a result on stdout."""
+    for table in mw.report.result_tables(result):
+        print_table(f"{result.title}. {table.title}; {table.caption}", table.columns, table.rows)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """What attacks warn of inside the block: each kind once, said at the end and in the list."""
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", mw.attacks.AttackWarning)
+        yield texts
+    first = {getattr(one.message, "kind", str(one.message)): str(one.message) for one in caught}
+    texts += first.values()
+    for text in texts:
+        say(f"warning: {text}")
+
+
+def examines(
+    *, out: Path | None = None, limit: int | None = None, leave_out: Sequence[str] = ()
+) -> Callable[[Callable[..., Outcome | None]], Callable[..., None]]:
+    """A command over the options that all examining commands have.
+
+    Args:
+        out: the default of `--out`.
+        limit: the default of `--limit`.
+        leave_out: options that say nothing to this command, of `out`, `limit` and `seed`.
+    """
+
+    def decorate(body: Callable[..., Outcome | None]) -> Callable[..., None]:
+        own = _parameters(body)[1:]  # the first is the examination
+        shared = {each.name: each for each in _parameters(_shared)}
+        shared["out"] = shared["out"].replace(default=out)
+        shared["limit"] = shared["limit"].replace(default=limit)
+        for name in leave_out:
+            del shared[name]
+        taken = {each.name for each in own}
+        first = [shared.pop("runs")]
+        rest = [each for name, each in shared.items() if name not in taken]
+
+        def command(**given: Any) -> None:
+            folder = given.get("out")
+            if folder is not None:
+                mw.files.check_writable(folder)  # what cannot be written is said before the work
+            examination = Examination(
+                runs=given["runs"] or [],
+                networks=given["network"] or [],
+                weights=given["weights"] or [],
+                device=mw.devices.choose_device(given["device"]),
+                **{key: given[key] for key in ("data", "image_size", "backbone", "best")},
+                **{key: given[key] for key in ("data_dir", "json")},
+                **{key: given[key] for key in ("out", "limit", "seed") if key in given},
+            )
+            started = time.monotonic()
+            outcome = body(examination, **{each.name: given[each.name] for each in own})
+            if outcome is not None:
+                minutes = round((time.monotonic() - started) / 60, 3)
+                made = replace(outcome.result.provenance, minutes=minutes)
+                examination.finish(
+                    replace(outcome, result=replace(outcome.result, provenance=made))
+                )
+
+        whole = [*first, *own, *rest]
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in whole]
+        )
+        command.__annotations__ = {each.name: each.annotation for each in whole}
+        command.__name__, command.__doc__ = body.__name__, body.__doc__
+        return command
+
+    return decorate
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters of a function with their annotations resolved."""
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        each.replace(annotation=hints.get(each.name, Any))
+        for each in inspect.signature(function).parameters.values()
+    ]
+
+
+def _shared(
+    runs: options.Runs = None,
+    network: options.Network = None,
+    weights: options.Weights = None,
+    data: options.DataName = None,
+    image_size: options.ImageSize = None,
+    backbone: options.TrustedBackbone = None,
+    best: options.Best = False,
+    out: options.Out = None,
+    limit: options.Limit = None,
+    seed: options.Seed = 0,
+    data_dir: options.DataDir = None,
+    device: options.Device = "auto",
+    json: options.Json = False,
+) -> None:
+    """The options that every examining command has, with their defaults."""
+    raise typer.Abort  # never called: it is a signature

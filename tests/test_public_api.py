@@ -1,0 +1,57 @@
+"""`import multiway as mw`: what is there, that it is loaded lazily, and that it is exemplified."""
+
+from __future__ import annotations
+
+import doctest
+import subprocess
+import sys
+from types import ModuleType
+
+import pytest
+
+import multiway as mw
+
+PROMISED = {
+    "Codebook", "Encoding", "EncodedClassifier", "encode_model", "Linf", "L2", "FGSM", "PGD",
+    "APGD", "TargetedAPGD", "FAB", "Square", "NAttack", "Boundary", "AutoAttack", "Noise",
+    "evaluate", "transfer", "correlate", "diagnose", "train", "load_run", "MultiwayError",
+}  # fmt: skip
+PACKAGES = {
+    "analysis", "attacks", "backbones", "data", "objectives", "report", "results", "statistics",
+    "studies", "training", "watermark",
+}  # fmt: skip
+
+
+def test_dir_is_what_is_promised() -> None:
+    assert set(dir(mw)) == PROMISED | PACKAGES | {"__version__"}
+    assert set(mw.__all__) == PROMISED | PACKAGES
+
+
+def test_names_are_loaded_when_they_are_used() -> None:
+    """`multiway --help` must not wait for torch."""
+    program = (
+        "import sys, multiway as mw, multiway.cli.app\n"
+        "heavy = {'torch', 'matplotlib', 'scipy', 'numpy', 'pydantic'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "dir(mw); mw.PGD; assert 'torch' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("name", sorted(PACKAGES))
+def test_packages_are_attributes(name: str) -> None:
+    assert isinstance(getattr(mw, name), ModuleType)
+
+
+@pytest.mark.parametrize("name", sorted(PROMISED))
+def test_every_public_name_has_an_example(name: str) -> None:
+    """It is run as a doctest of the module that holds it."""
+    value = getattr(mw, name)
+    assert value.__name__ == name
+    finder = doctest.DocTestFinder(recurse=False)
+    assert any(test.examples for test in finder.find(value, name)), f"{name} has no example"
+
+
+def test_what_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="module 'multiway' has no attribute 'pgd'"):
+        mw.pgd  # noqa: B018
