@@ -22,6 +22,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+pytest_plugins = ["browser"]
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
