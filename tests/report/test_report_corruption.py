@@ -7,10 +7,6 @@ from typing import Any
 import pytest
 import torch
 from matplotlib.figure import Figure
-
-from multiway.analysis import CorruptionRow, CorruptionTable, corruption_examples
-from multiway.analysis.corruption import CorruptionCell
-from multiway.data import ImageSet
 from multiway.report.corruption import (
     corruption_rows,
     corruption_title,
@@ -18,6 +14,10 @@ from multiway.report.corruption import (
     draw_corruption_examples,
     draw_corruption_severity,
 )
+
+from multiway.analysis import CorruptionRow, CorruptionTable, corruption_examples
+from multiway.analysis.corruption import CorruptionCell
+from multiway.data import ImageSet
 from multiway.statistics import Interval, proportion
 
 KINDS = ("fog", "gaussian_noise")

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from multiway.report.curves import SLANTED, curve_tables, draw_curves
 
 from multiway.analysis import Curve
 from multiway.errors import MultiwayError
-from multiway.report.curves import SLANTED, curve_tables, draw_curves
 from multiway.report.style import save_both
 from multiway.statistics import proportion
 

@@ -9,10 +9,6 @@ from typing import Any
 import matplotlib.colors
 import pytest
 import torch
-from torch import nn
-
-from multiway.analysis import landscapes, saliency
-from multiway.errors import MultiwayError
 from multiway.report.studies import (
     study_markdown,
     study_pictures,
@@ -24,6 +20,10 @@ from multiway.report.studies.labels import SMOKE, difference, in_order, measured
 from multiway.report.studies.line_chart import draw_study_lines, left_out
 from multiway.report.studies.matrix import draw_study_matrix
 from multiway.report.studies.watermark import origin
+from torch import nn
+
+from multiway.analysis import landscapes, saliency
+from multiway.errors import MultiwayError
 from multiway.statistics import mean
 from multiway.studies.cells import StudyCell
 from multiway.studies.pictures import write_landscapes, write_saliency

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from multiway.report.studies import study_markdown, write_study_page
+from multiway.report.studies.labels import LEGEND, SMOKE
 
 from browsing import needs_chromium
 from driving import Browser
-from multiway.report.studies import study_markdown, write_study_page
-from multiway.report.studies.labels import LEGEND, SMOKE
 from multiway.studies.result import HOLDS, StudyResult, Verdict
 from study_results import length, result, transfer, verdict
 

@@ -10,12 +10,12 @@ import pytest
 import torch
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
+from multiway.report.studies.watermark import draw_study_watermark
+from multiway.report.watermark import draw_marked, draw_watermark, mark_title
 
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
-from multiway.report.studies.watermark import draw_study_watermark
 from multiway.report.style import save_both
-from multiway.report.watermark import draw_marked, draw_watermark, mark_title
 from multiway.statistics import Interval, proportion
 from multiway.studies import declare, scale_of
 from multiway.studies.result import StudyResult

@@ -9,22 +9,25 @@ from typing import Any
 
 from torch import Tensor
 
-from multiway.analysis import (
-    Correlation,
-    CorruptionTable,
-    Curve,
-    Diagnosis,
-    TransferMatrix,
-)
-from multiway.report.correlation import correlation_rows, draw_correlations
-from multiway.report.corruption import corruption_rows, corruption_title, draw_corruption
-from multiway.report.curves import curve_tables, curve_title, draw_curves
+from multiway.analysis import Diagnosis
 from multiway.report.diagnosis import diagnosis_section
-from multiway.report.matrix import draw_matrices, transfer_rows
-from multiway.report.page import Block, Picture, Section, Table, Text, write_page
-from multiway.report.saliency import draw_saliency
+from multiway.report.dot_plot import draw_dots
+from multiway.report.figures import saliency_pictures
+from multiway.report.heat_map import draw_heat_map
+from multiway.report.labels import facts
+from multiway.report.line_chart import draw_lines
+from multiway.report.page import Block, Picture, Section, Text, write_page
+from multiway.report.panels import unique
+from multiway.report.tables import result_tables
+from multiway.results import Result
 
 __all__ = ["DemoFindings", "demo_page"]
+
+LEAD = (
+    "Four small networks learned the same digits: two with one-hot labels (1ofK), two with random "
+    "orthogonal codes (RO) of length 2,000. Each was attacked, by itself and by the others. What "
+    "follows is one run on a small data set, not a study; every figure has its 95 % interval."
+)
 
 
 @dataclass(frozen=True)
@@ -32,217 +35,160 @@ class DemoFindings:
     """All that the demo measured.
 
     Attributes:
-        data: the name of the data set.
-        training: the seeds that the networks were trained with.
+        transfer: what `multiway.transfer` returned; so `correlation`, `curves` and `corruption`.
         encodings: of each network, by name.
-        matrices: one for each objective, the paper's `own` first.
-        correlations: of each pair, layer and objective.
-        images: [N, C, H, W], whose gradients are shown.
+        images: [N, C, H, W], at which gradients are shown.
         labels: the name of each one's class.
         gradients: by objective, then by network, [N, C, H, W].
-        curves: accuracy against eps.
-        corruption: accuracy under corruptions.
         diagnoses: by network.
-        provenance: how it was made.
+        provenance: how it was made, shown at the end.
     """
 
-    data: str
-    training: str
-    encodings: dict[str, str]
-    matrices: Sequence[TransferMatrix]
-    correlations: Sequence[Correlation]
+    transfer: Result
+    correlation: Result
+    curves: Result
+    corruption: Result
+    encodings: Mapping[str, str]
     images: Tensor
     labels: Sequence[str]
     gradients: Mapping[str, Mapping[str, Tensor]]
-    curves: Sequence[Curve]
-    corruption: CorruptionTable
     diagnoses: Mapping[str, Diagnosis]
     provenance: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, for JSON."""
+        """The JSON document of all figures."""
+        results = ("transfer", "correlation", "curves", "corruption")
         return {
-            "encodings": self.encodings,
-            "transfer": {matrix.objective: matrix.as_dict() for matrix in self.matrices},
-            "correlations": [one.as_dict() for one in self.correlations],
-            "curves": [curve.as_dict() for curve in self.curves],
-            "corruption": self.corruption.as_dict(),
-            "diagnoses": {name: one.as_dict() for name, one in self.diagnoses.items()},
+            "encodings": dict(self.encodings),
+            **{name: getattr(self, name).as_dict() for name in results},
+            "diagnoses": {name: each.as_dict() for name, each in self.diagnoses.items()},
             "provenance": dict(self.provenance),
         }
 
 
-def demo_page(path: Path, found: DemoFindings) -> Path:
+def demo_page(path: Path, findings: DemoFindings) -> Path:
     """Write the page."""
     sections = [
-        _transfer(found),
-        _correlation(found),
-        _saliency(found),
-        _curves(found),
-        _corruption(found),
+        _transfer(findings.transfer),
+        _correlation(findings.correlation, findings.encodings),
+        _saliency(findings),
+        _curves(findings.curves),
+        _corruption(findings.corruption),
         *(
-            Section(f"Diagnosis of {name}", diagnosis_section(one, name).blocks)
-            for name, one in found.diagnoses.items()
+            Section(f"Diagnosis of {name}", diagnosis_section(each, name).blocks)
+            for name, each in findings.diagnoses.items()
         ),
     ]
-    lead = (
-        "Four small networks learned the same digits: two with one-hot labels (1ofK), two with "
-        "random orthogonal codes (RO) of length 2,000. Each was attacked, by itself and by the "
-        "others. What follows is one run on a small data set, not a study; every figure has its "
-        "95 % interval."
-    )
-    return write_page(path, "What did the encoding buy?", lead, sections, found.provenance)
+    return write_page(path, "What did the encoding buy?", LEAD, sections, findings.provenance)
 
 
-def _transfer(found: DemoFindings) -> Section:
-    own, *others = found.matrices
-    n = next(iter(own.clean.values())).n
-    how = (
-        f"FGSM at {_threat(own)} on {found.data}, n={n}, attack seed {own.seed}, training seeds "
-        f"{found.training}"
-    )
+def _transfer(measured: Result) -> Section:
+    # The gradients have a section of their own.
+    shown = measured.only(lambda cell: cell.metric == "accuracy")
     blocks: list[Block] = [
         Text(
-            f"Each network (column) crafts adversarial images with FGSM at {_threat(own)}, and "
-            f"each (row) is shown them; n={n}. The attacker ascends the network's own training "
-            "loss, as in the paper, or the margin: the lead of the best wrong class, which is what "
-            "decides. ρ is the correlation of the signs of the two input gradients. In brackets "
-            "95 % intervals."
+            "Each network (column) crafts adversarial images, and each (row) is shown them: "
+            f"{facts(shown)}. The attacker ascends the network's own training loss, as in the "
+            "paper, or the margin: the lead of the best wrong class, which is what decides. In "
+            "brackets 95 % intervals."
         )
     ]
-    for name in _with_encoding(found.encodings, "ro"):
-        there = own.cell(name, name).accuracy
-        worst = min((m.cell(name, name).accuracy for m in found.matrices), key=lambda i: i.value)
-        if worst.high < there.low:
-            blocks.append(
-                Text(
-                    f"Under its own loss {name} seems to keep {there}. Under the margin {worst} is "
-                    "left: its loss gives a poor direction, and that is not robustness.",
-                    strong=True,
-                )
+    for name in unique(shown.cells, "row"):
+        white = {c.objective: c for c in shown.cells if c.row == name and c.white_box}
+        worst = min(white.values(), key=lambda cell: cell.value, default=None)
+        own = white.get("own")
+        if own is not None and worst is not None and worst.interval.high < own.interval.low:
+            words = (
+                f"Under its own loss {name} seems to keep {own.interval}. Under the "
+                f"{worst.objective} {worst.interval} is left: its loss gives a poor direction, and "
+                "that is not robustness."
             )
-    blocks.append(
-        Picture(
-            draw_matrices(found.matrices, f"Accuracy (%) under {how}"),
-            "Two heat maps of accuracies, every network against every network",
-            "Rows are attacked, columns attack; brackets are 95 % intervals. A transfer table is "
-            "weak evidence for a defence: the white-box cells are what counts.",
-        )
+            blocks.append(Text(words, strong=True))
+    caption = (
+        "Rows are attacked, columns attack; brackets are 95 % intervals. A transfer table is weak "
+        "evidence for a defence: the white-box cells are what counts."
     )
-    for matrix in (own, *others):
-        caption = (
-            f"Accuracy in % under {how}; the attacker ascends: {matrix.objective}. In brackets "
-            "95 % intervals; * white-box"
-        )
-        blocks.append(Table(*transfer_rows(matrix), caption=caption))
-    return Section("Do attacks transfer?", blocks)
+    alt = "Two heat maps of accuracies, every network against every network"
+    blocks.append(Picture(draw_heat_map(shown), alt, caption))
+    return Section("Do attacks transfer?", [*blocks, *result_tables(shown)])
 
 
-def _threat(matrix: TransferMatrix) -> str:
-    return f"L-inf eps {float(matrix.attack['threat']['eps']):.4g}"
-
-
-def _correlation(found: DemoFindings) -> Section:
-    n = next(iter(found.matrices[0].clean.values())).n
-    title = f"Correlation of gradient signs on {found.data}, n={n}, training seeds {found.training}"
+def _correlation(measured: Result, encodings: Mapping[str, str]) -> Section:
     blocks: list[Block] = [
         Text(
             "The paper explains the lack of transfer by gradients that point elsewhere. Here is "
             "the correlation of their signs, at the input and at each convolution, for both "
             "objectives."
         ),
-        Text(_gap(found)),
+        Text(_same_encoding(measured, encodings)),
         Picture(
-            draw_correlations(found.correlations, title),
+            draw_heat_map(measured),
             "Heat maps of correlations between every two networks",
             "Mean over images of each image's coefficient.",
         ),
-        Table(*correlation_rows(found.correlations), caption=f"{title}; 95 % intervals"),
     ]
-    return Section("Are their gradients alike?", blocks)
+    return Section("Are their gradients alike?", [*blocks, *result_tables(measured)])
 
 
-def _gap(found: DemoFindings) -> str:
+def _same_encoding(measured: Result, encodings: Mapping[str, str]) -> str:
     """What the objective does to the correlation between networks of one encoding."""
     parts = []
-    for encoding in dict.fromkeys(found.encodings.values()):
-        names = {name for name, one in found.encodings.items() if one == encoding}
-        values = {
-            one.objective: one.correlation
-            for one in found.correlations
-            if {one.one, one.other} == names and one.layer == "input" and one.correlation
-        }
-        told = ", ".join(f"{value.number()} on {name}" for name, value in values.items())
-        if told:
-            parts.append(f"between the two {encoding} networks it is {told}")
+    for encoding in dict.fromkeys(encodings.values()):
+        values = ", ".join(
+            f"{cell.interval.number()} on {cell.objective}"
+            for cell in measured.cells
+            if cell.panel == "input"
+            and encodings.get(cell.row) == encodings.get(cell.column) == encoding
+        )
+        if values:
+            parts.append(f"between the two {encoding} networks it is {values}")
     return f"At the input, {'; '.join(parts)}. In brackets 95 % intervals." if parts else ""
 
 
-def _saliency(found: DemoFindings) -> Section:
-    blocks: list[Block] = [
-        Text(
-            "Where a brighter pixel would raise what the attacker ascends, and where lower it, on "
-            f"{len(found.images)} single images. No attack and no chance is in these pictures; "
-            f"the seeds are those of training, {found.training}."
-        )
-    ]
-    rows = [f"image {number}\nclass {name}" for number, name in enumerate(found.labels)]
-    for objective, gradients in found.gradients.items():
-        figure = draw_saliency(
-            found.images, gradients,
-            rows=rows, title=f"Input gradients of {objective}, {found.data} test images; "
-            f"training seeds {found.training}", objective=objective,
-        )  # fmt: skip
-        blocks.append(
-            Picture(figure, f"Input gradients of each network, objective {objective}", format="png")
-        )
-    return Section("What do the gradients look at?", blocks)
-
-
-def _curves(found: DemoFindings) -> Section:
-    title = curve_title(found.curves[0], found.data, found.training)
-    blocks: list[Block] = [
-        Text(
-            f"White-box PGD with {found.curves[0].attack['steps']} steps and a growing radius, on "
-            f"{found.curves[0].clean.n} images. Accuracy must fall, and reach zero where "
-            "nothing limits the attacker; where it does not, the attack fails and not the network "
-            "resists."
-        ),
-        Picture(
-            draw_curves(found.curves, title),
-            "Accuracy of each network against the radius of the attack",
-            "Bands are 95 % intervals.",
-        ),
-    ]
-    blocks += [
-        Table(columns, rows, caption=f"{title}; {caption}; in brackets 95 % intervals")
-        for caption, columns, rows in curve_tables(found.curves)
-    ]
-    return Section("How far must an attacker go?", blocks)
-
-
-def _corruption(found: DemoFindings) -> Section:
-    table = found.corruption
-    told = ". ".join(
-        f"Mean of {group}: " + "; ".join(f"{row.model} {row.averages[group]}" for row in table.rows)
-        for group in table.rows[0].averages
+def _saliency(findings: DemoFindings) -> Section:
+    made = findings.transfer.provenance
+    words = (
+        "Where a brighter pixel would raise what the attacker ascends, and where lower it, on "
+        f"{len(findings.images)} single images. No attack and no chance is in these pictures; the "
+        f"seeds are those of training, {', '.join(map(str, made.seeds))}."
     )
+    rows = [f"image {number}\nclass {name}" for number, name in enumerate(findings.labels)]
+    title = f"Input gradients at test images of {made.data}"
+    pictures = saliency_pictures(findings.images, findings.gradients, rows, title)
+    return Section("What do the gradients look at?", [Text(words), *pictures])
+
+
+def _curves(measured: Result) -> Section:
+    words = (
+        "A white-box attack with a growing radius. Accuracy must fall, and reach zero where "
+        "nothing limits the attacker; where it does not, the attack fails and not the network "
+        "resists."
+    )
+    alt = "Accuracy of each network against the radius of the attack"
+    picture = Picture(draw_lines(measured), alt, "Bands are 95 % intervals.")
     return Section(
-        "Noise, blur, weather",
-        [
-            Text(
-                "Corruptions that nobody crafted, CIFAR-10-C-style, made here at severities "
-                f"{', '.join(map(str, table.severities))}. {told}; in brackets 95 % intervals over "
-                "images."
-            ),
-            Picture(
-                draw_corruption(table, found.training),
-                "Bars of accuracy for each kind of corruption and each network",
-            ),
-            Table(*corruption_rows(table), caption=corruption_title(table, found.training)),
-        ],
+        "How far must an attacker go?", [Text(words), picture, *result_tables(measured)]
+    )  # fmt: skip
+
+
+def _corruption(measured: Result) -> Section:
+    shown = measured.only(lambda cell: cell.x is None)
+    # The averages are what one network can lead another in.
+    averages = dict.fromkeys(cell.column for cell in shown.cells if cell.metric == "lead")
+    parts = [
+        f"Accuracy, {average}: "
+        + "; ".join(
+            f"{cell.row} {cell.interval}"
+            for cell in shown.cells
+            if cell.column == average and cell.metric == "accuracy"
+        )
+        for average in averages
+    ]
+    words = (
+        "Corruptions that nobody crafted, CIFAR-10-C-style, made here. "
+        f"{'. '.join([*parts, 'In brackets 95 % intervals over images'])}. A lead is that over "
+        f"{shown.cells[0].row}, image by image."
     )
-
-
-def _with_encoding(encodings: Mapping[str, str], encoding: str) -> list[str]:
-    return [name for name, one in encodings.items() if one == encoding]
+    alt = "Accuracy for each kind of corruption and each network"
+    picture = Picture(draw_dots(shown), alt)
+    return Section("Noise, blur, weather", [Text(words), picture, *result_tables(shown)])

@@ -55,7 +55,10 @@ def _panel(axes: Any, title: str, panel: Panel) -> str:
         axes.plot(*torch.stack([torch.zeros_like(code), code]).T.tolist(), color=colour, lw=1.5)
         axes.scatter(*code[:, None].tolist(), color=colour, marker="s", s=40)
         # Beside the codeword, on the side where no arrow goes.
-        axes.text(*(code - 0.32 * other), name, color=colour, fontsize=12, ha="center", va="center")
+        axes.text(
+            *(code - 0.32 * other), name, color=colour, fontsize=12, ha="center", va="center",
+            parse_math=True,
+        )  # fmt: skip
     axes.scatter(*point[:, None].tolist(), color=GREEN, s=45, zorder=5)
     for arrow, does_harm in zip(arrows, harmful.tolist(), strict=True):
         colour = RED if does_harm else GREY
@@ -71,7 +74,9 @@ def _panel(axes: Any, title: str, panel: Panel) -> str:
 def _frame(axes: Any, codewords: Tensor) -> None:
     """Axes without ticks, and the boundary: the plane halfway between the codewords."""
     middle = codewords.mean(dim=0)
-    axes.set(xlabel="$s_1$", ylabel="$s_2$", xticks=[], yticks=[])
+    axes.set_xlabel("$s_1$", parse_math=True)
+    axes.set_ylabel("$s_2$", parse_math=True)
+    axes.set(xticks=[], yticks=[])
     if codewords.shape[1] == 2:
         ends = torch.stack([-0.2 * middle, 2.0 * middle])
         axes.plot(ends[:, 0], ends[:, 1], ls="--", color="black", lw=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from scipy.interpolate import RegularGridInterpolator
 
 from multiway.analysis import Landscape
-from multiway.report.style import BLUE, RED, figure_style
+from multiway.report.style import BLUE, RED, figure_style, wrap_lines
 
 __all__ = [
     "BALL",
@@ -84,7 +83,7 @@ def draw_landscape(
     """
     samples, models = arrange(landscapes)
     note = _note(landscapes, WIDTH * len(models))
-    heading = textwrap.wrap(title, int(12 * WIDTH * len(models)))
+    heading = wrap_lines(title, 12 * WIDTH * len(models))
     above, below = 0.4 + 0.2 * len(heading), 0.6 + 0.18 * len(note)
     with figure_style():
         height = HEIGHT * len(samples) + above + below
@@ -108,12 +107,12 @@ def draw_landscape(
 
 def _note(landscapes: Sequence[Landscape], width: float) -> list[str]:
     """What must be said below the figure, in lines of that many inches."""
-    told = []
+    note = []
     if any(each.quantity == "paper" for each in landscapes):
-        told.append(UNFAIR)
+        note.append(UNFAIR)
     if not all(each.clamped for each in landscapes):
-        told.append("Points are not clamped to [0, 1]: some are no images.")
-    return [line for text in told for line in textwrap.wrap(text, int(16 * width))]
+        note.append("Points are not clamped to [0, 1]: some are no images.")
+    return wrap_lines("\n".join(note), 16 * width)
 
 
 def _draw_surface(axes: Any, landscape: Landscape, label: str) -> None:
@@ -134,8 +133,8 @@ def _draw_surface(axes: Any, landscape: Landscape, label: str) -> None:
     axes.set_zlim(floor, float(values.max()) + 1e-12)
     axes.view_init(elev=24, azim=-128)
     axes.set_box_aspect((1, 1, 0.85), zoom=1.08)
-    axes.set_xlabel("$e_1$ (gradient)", fontsize=8, labelpad=-4)
-    axes.set_ylabel("$e_2$ (random)", fontsize=8, labelpad=-4)
+    axes.set_xlabel("e₁ (gradient)", fontsize=8, labelpad=-4)
+    axes.set_ylabel("e₂ (random)", fontsize=8, labelpad=-4)
     axes.tick_params(labelsize=7, pad=-2)
     axes.tick_params(axis="z", pad=1)
     # Not at the corners, where the labels of two axes would meet.
@@ -146,7 +145,7 @@ def _draw_surface(axes: Any, landscape: Landscape, label: str) -> None:
     axes.locator_params(axis="z", nbins=4)
     heading = f"{landscape.model}, sample {landscape.sample} (class {label})"
     if landscape.zero_gradient:
-        heading += "\nzero gradient: nothing moves along $e_1$"
+        heading += "\nzero gradient: nothing moves along e₁"
     axes.set_title(f"{heading}\n{landscape.values_are}", fontsize=9, y=1.06, pad=0)
 
 

@@ -25,10 +25,10 @@ from multiway.report.landscape import (
 from multiway.report.page import Html, Picture, Section, Text, write_page
 from multiway.report.style import BLUE, RED
 
-__all__ = ["MOST_MODELS", "interactive", "write_landscape_page"]
+__all__ = ["MOST_LANDSCAPES", "interactive", "write_landscape_page"]
 
 # Each surface is a WebGL scene, of which browsers keep 16 alive, some only 8.
-MOST_MODELS = 8
+MOST_LANDSCAPES = 8
 
 # In pixels, on a wide and on a narrow screen: a scene's height and the room above the first.
 SCENE, SCENE_NARROW = 460, 340
@@ -91,9 +91,9 @@ def interactive(landscapes: Sequence[Landscape], classes: Sequence[str] | None =
         MultiwayError: more models than a browser can show at once.
     """
     _, models = arrange(landscapes)
-    if len(models) > MOST_MODELS:
+    if len(models) > MOST_LANDSCAPES:
         raise MultiwayError(
-            f"a page shows the landscapes of {MOST_MODELS} models at most, not {len(models)}; "
+            f"a page shows the landscapes of {MOST_LANDSCAPES} models at most, not {len(models)}; "
             "name fewer"
         )
     figure = make_subplots(

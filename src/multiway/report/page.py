@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from multiway.files import make_directory, write_atomic
 from multiway.report.style import figure_style
+from multiway.report.tables import Table
 
 __all__ = [
     "Block",
@@ -38,17 +39,6 @@ class Text:
     strong: bool = False
 
     kind = "text"
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells under columns; the first cell of a row names it."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    caption: str = ""
-
-    kind = "table"
 
 
 @dataclass(frozen=True)
@@ -125,6 +115,11 @@ def coded(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
+def unbroken(text: str) -> str:
+    """A figure whose interval stays in one line: blanks in brackets do not break."""
+    return re.sub(r" (?=[^\[\]]*\])", "\N{NO-BREAK SPACE}", text)
+
+
 def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
     """Write the HTML file that a template makes of `values`.
 
@@ -139,7 +134,7 @@ def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["coded"] = coded
+    environment.filters |= {"coded": coded, "unbroken": unbroken}
     html = environment.get_template(template).render(**values)
     make_directory(path.parent)
     write_atomic(path, html.encode())

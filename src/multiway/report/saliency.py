@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from multiway.errors import MultiwayError
-from multiway.report.style import figure_style
+from multiway.report.style import figure_style, wrap_lines
 
 __all__ = ["draw_saliency", "gradient_map"]
 
@@ -69,7 +68,7 @@ def draw_saliency(
             figsize=(CELL * (len(gradients) + 1) + 0.6, (CELL + 0.2) * count + 1.4),
             layout="constrained",
         )
-        figure.suptitle("\n".join(textwrap.wrap(title, 14 * (len(gradients) + 1))), fontsize=11)
+        figure.suptitle("\n".join(wrap_lines(title, 14 * (len(gradients) + 1))), fontsize=11)
         figure.get_layout_engine().set(h_pad=0.07)  # type: ignore[union-attr,call-arg]
         panels = figure.subplots(count, len(gradients) + 1, squeeze=False)
         shown: Any = None
@@ -78,7 +77,7 @@ def draw_saliency(
             for axes, gradient in zip(panels[row][1:], gradients.values(), strict=True):
                 shown = _show_gradient(axes, gradient[row])
         for axes, heading in zip(panels[0], ["image", *gradients], strict=True):
-            axes.set_title("\n".join(textwrap.wrap(heading, 14)), fontsize=9)
+            axes.set_title("\n".join(wrap_lines(heading, 14)), fontsize=9)
         figure.colorbar(
             shown,
             ax=panels.ravel().tolist(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,7 @@ __all__ = [
     "figure_style",
     "save_both",
     "save_figure",
+    "wrap_lines",
 ]
 
 # Okabe and Ito's colours, which keep apart under the common kinds of colour-blindness.
@@ -44,9 +46,17 @@ def figure_style() -> Iterator[None]:
             # The same figure gives the same file, so that a redrawn one shows no difference.
             "svg.hashsalt": "multiway",
             "svg.fonttype": "path",
+            # A name is not mathematics, whatever is in it; what is says so (`parse_math=True`).
+            "text.parse_math": False,
         }
     ):
         yield
+
+
+def wrap_lines(text: str, letters: float) -> list[str]:
+    """Lines of at most that many letters; a line break in `text` stays one."""
+    wrapper = textwrap.TextWrapper(int(letters), break_on_hyphens=False)
+    return [line for part in text.splitlines() for line in wrapper.wrap(part)]
 
 
 def save_figure(figure: Figure, path: Path) -> Path:

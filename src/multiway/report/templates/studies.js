@@ -68,7 +68,7 @@
     const told = [
       number(claimsShown, claims.length, "claims"),
       number(studiesShown, studies.length, "studies"),
-      number(rowsShown, rowsTotal, "figures in tables"),
+      number(rowsShown, rowsTotal, "rows of tables"),
     ].join(", ");
     const nothing = claimsShown + studiesShown === 0;
     count.textContent = nothing ? `Nothing fits all of these filters: ${told} shown.` : `${told} shown.`;

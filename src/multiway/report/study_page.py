@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,19 @@ from typing import Any
 from markupsafe import Markup
 
 from multiway import __version__
-from multiway.report.page import Picture, render_page
-from multiway.report.studies.figures import study_pictures
-from multiway.report.studies.labels import (
+from multiway.report.figures import draw
+from multiway.report.labels import (
     LEGEND,
     MARKS,
     SMOKE,
     UNGUIDED,
     identity,
-    in_order,
+    made_rows,
     verdict_counts,
 )
-from multiway.report.studies.markdown import study_markdown
-from multiway.report.studies.tables import StudyTable, made_rows, study_tables
+from multiway.report.markdown import study_markdown
+from multiway.report.page import Picture, render_page
+from multiway.report.tables import Table, result_tables
 from multiway.studies.result import SCALES, VERDICTS, StudyResult
 
 __all__ = ["write_study_page"]
@@ -43,38 +43,35 @@ class _Part:
     id: str
     result: StudyResult
     pictures: list[Picture]
-    tables: list[StudyTable]
+    tables: list[Table]
     made: list[tuple[str, str]]
 
 
-def write_study_page(path: Path, results: Iterable[StudyResult], store: Path) -> Path:
-    """Write one self-contained page of `results`.
+def write_study_page(path: Path, results: Sequence[StudyResult], store: Path) -> Path:
+    """Write one self-contained page of `results`, in the order they come.
 
     Args:
         store: where the arrays lie that some studies show as pictures.
     """
-    ordered = in_order(results)
     parts = [
-        _Part(
-            identity(each), each, study_pictures(each, store), study_tables(each), made_rows(each)
-        )
-        for each in ordered
+        _Part(identity(each), each, draw(each, store), result_tables(each), made_rows(each))
+        for each in results
     ]
     values: dict[str, Any] = {
         "title": "Does the paper hold?",
         "lead": LEAD,
         "parts": parts,
-        "counts": verdict_counts(ordered),
+        "counts": verdict_counts(results),
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.
-        "kinds": {word: f"v{place}" for place, word in enumerate(VERDICTS)},
+        "kinds": {word: f"v{number}" for number, word in enumerate(VERDICTS)},
         "legend": LEGEND,
         "smoke": SMOKE,
         "choices": _choices(parts),
-        "data": _data(ordered),
+        "data": _data(results),
         "provenance": {
             "page": f"multiway {__version__} report",
-            "store": f"{store.resolve().name}, {len(ordered)} results of studies",
+            "store": f"{store.resolve().name}, {len(results)} results of studies",
         },
     }
     return render_page(path, "studies.html", values)
@@ -85,14 +82,14 @@ def _choices(parts: list[_Part]) -> Mapping[str, list[str]]:
     words = {each.verdict for part in parts for each in part.result.verdicts}
     objectives = list(dict.fromkeys(t.objective for part in parts for t in part.tables))
     return {
-        "study": list(dict.fromkeys(part.result.study for part in parts)),
+        "study": list(dict.fromkeys(part.result.name for part in parts)),
         "scale": [s for s in SCALES if s in {part.result.scale for part in parts}],
         "verdict": [word for word in VERDICTS if word in words],
         "objective": sorted(objectives, key=lambda name: name in UNGUIDED),
     }
 
 
-def _data(results: list[StudyResult]) -> Markup:
+def _data(results: Sequence[StudyResult]) -> Markup:
     """All results as JSON inside the page; no word in it can end the script that holds it."""
     value = {
         "results": {identity(each): each.as_dict() for each in results},

@@ -1,0 +1,225 @@
+"""How results are put into words: headings, axes, verdicts, and what the words mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from multiway.results import METRICS, Cell, Result
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, VERDICTS, StudyResult
+
+__all__ = [
+    "ABSENT",
+    "LEGEND",
+    "MARKS",
+    "NO_ATTACK",
+    "SMOKE",
+    "UNGUIDED",
+    "attacks_of",
+    "axis_label",
+    "chance",
+    "factor",
+    "facts",
+    "goal",
+    "heading",
+    "identity",
+    "made_rows",
+    "papers_goal",
+    "seeds_text",
+    "verdict_counts",
+    "x_text",
+]
+
+ABSENT = "–"
+NO_ATTACK, MIXED = "no attack", "no single objective"
+# Figures that belong to no objective, and so beside those of each.
+UNGUIDED = (MIXED, NO_ATTACK)
+
+# Never by colour alone: each verdict has a sign of its own.
+MARKS = {HOLDS: "✓", ONLY_OWN: "◐", FAILS: "✗", UNMEASURED: "○"}
+
+SMOKE = (
+    "Smoke scale: nothing is judged here. Tiny trainings on few images only show that every step "
+    "runs from end to end; no figure at this scale says anything about the paper."
+)
+
+LEGEND = (
+    (
+        "1ofK",
+        "the usual one-hot labels: a network with one output for each of the K classes.",
+    ),
+    (
+        "RO",
+        "random orthogonal codes, the paper's encoding: each class has a long random vector, all "
+        "at right angles, and the network learns to put out the vector of the class. The nearest "
+        "one decides.",
+    ),
+    (
+        "white-box, black-box",
+        "the attacker has the very network (marked *), or crafts the images on another one and "
+        "hopes that they transfer.",
+    ),
+    (
+        "own",
+        "the attacker raises the loss the network was trained with, as in the paper's one-step "
+        "attacks. For RO that loss says little about the decision, so the attack is easily led "
+        "astray.",
+    ),
+    (
+        "margin",
+        "the attacker raises the lead of the best wrong class over the true one, which is what "
+        "decides. A defence is as good as its accuracy here. The paper's attacks of many steps do "
+        "so, too.",
+    ),
+    (
+        "ours, paper, difference",
+        "what was measured here, with its 95 % interval in brackets; what the paper prints; ours "
+        "minus the paper's, in percentage points where the figures are percentages. The paper's "
+        "figures stand beside the objective of the paper's attack.",
+    ),
+    (
+        HOLDS,
+        "the difference that the claim speaks of lies above 0 with its whole 95 % interval, for "
+        "the paper's attack and for every other objective measured.",
+    ),
+    (
+        ONLY_OWN,
+        "it does so for the objective of the paper's attack, but not for another: the claim is "
+        "about the attack, not about the network.",
+    ),
+    (
+        FAILS,
+        "the difference has the other sign, or cannot be told from chance; the reason says which.",
+    ),
+    (UNMEASURED, "figures that the claim needs were not made at this scale; smoke never judges."),
+    (
+        "scale",
+        "smoke: minutes, judges nothing. cpu: smaller networks or fewer images than the paper's, "
+        "several seeds. paper: its own networks, epochs and images.",
+    ),
+)
+
+
+def goal(cell: Cell) -> str:
+    """What the attacker ascends: an objective, no single one (as AutoAttack), or no attack."""
+    return cell.objective or (NO_ATTACK if cell.attack is None else MIXED)
+
+
+def papers_goal(cells: Iterable[Cell]) -> str | None:
+    """The objective of the paper's attack, beside which its figures stand."""
+    beside = [goal(cell) for cell in cells if cell.reported is not None]
+    return next((each for each in beside if each not in UNGUIDED), None)
+
+
+def heading(metric: str, goal: str, panel: str = "") -> str:
+    """What a table or a panel shows.
+
+    Example:
+        >>> heading("correlation", "own", "conv1")
+        'conv1: Correlation of gradient signs, gradients of own'
+    """
+    name = METRICS[metric].name
+    if goal == NO_ATTACK:
+        title = f"{name}, {goal}" if metric == "accuracy" and not panel else name
+    elif goal == MIXED:
+        title = f"{name}, attack with {goal}"
+    elif goal == "both":
+        title = f"{name}, the worst case of own and margin"
+    else:
+        title = (
+            f"{name}, {'gradients of' if metric == 'correlation' else 'attacker ascends'} {goal}"
+        )
+    return f"{panel}: {title}" if panel else title
+
+
+def factor(metric: str) -> float:
+    """What a value is multiplied by to be drawn: shares as percentages."""
+    return 100.0 if METRICS[metric].percent else 1.0
+
+
+def axis_label(metric: str) -> str:
+    """What is on an axis, with its unit."""
+    name = METRICS[metric].name.lower()
+    if metric == "lead":
+        return f"{name} (points)"
+    return f"{name} (%)" if METRICS[metric].percent else name
+
+
+def x_text(x: float) -> str:
+    """A place on a numeric axis.
+
+    Example:
+        >>> [x_text(x) for x in (0.2, 8 / 255, 2000, math.inf)]
+        ['0.2', '8/255', '2000', 'no limit']
+    """
+    if math.isinf(x):
+        return "no limit"
+    # Radii in whole steps of a byte are read as such.
+    if round(x, 4) != x and abs(255 * x - round(255 * x)) < 1e-9:
+        return f"{round(255 * x)}/255"
+    return f"{x:.3g}" if abs(x) < 1000 else f"{x:.0f}"
+
+
+def seeds_text(numbers: Sequence[int]) -> str:
+    """Seeds in words: `seed 3`, or `seeds 0, 1, 2`; empty where none is known."""
+    if not numbers:
+        return ""
+    return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def facts(result: Result) -> str:
+    """What a figure or a table must say when it stands alone: data, scale, n, seeds, attack."""
+    made = result.provenance
+    counts = sorted({cell.n for cell in result.cells} or ({made.n} if made.n else ()))
+    seeds = seeds_text(made.seeds)
+    parts = [
+        made.data,
+        f"scale {result.scale}" if isinstance(result, StudyResult) else "",
+        f"n={counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "") if counts else "",
+        f"training {seeds}" if seeds else "",
+        chance(result, result.cells),
+    ]
+    attacks = attacks_of(result.cells)
+    attack = attacks if len(attacks) < 2 else [f"{len(attacks)} attacks, see the tables"]
+    return "; ".join([", ".join(filter(None, parts)), *attack])
+
+
+def attacks_of(cells: Iterable[Cell]) -> list[str]:
+    """The attacks behind figures, in words."""
+    return list(dict.fromkeys(cell.attack for cell in cells if cell.attack))
+
+
+def chance(result: Result, cells: Sequence[Cell]) -> str:
+    """The seed of the attacks behind some of a result's cells, or of what else is drawn."""
+    seed = result.provenance.attack_seed
+    if seed is None or (attacks_of(result.cells) and not attacks_of(cells)):
+        return ""
+    return f"attack seed {seed}" if attacks_of(cells) else f"drawn with seed {seed}"
+
+
+def made_rows(result: StudyResult) -> list[tuple[str, str]]:
+    """How a study was made; what differs from the paper is a list of its own."""
+    made = result.provenance
+    return [
+        ("repeats", result.paper or "nothing in the paper: a control that it lacks"),
+        ("scale", result.scale),
+        ("data", made.data),
+        ("networks", made.models),
+        ("n", "no images" if made.n is None else f"{made.n} test images"),
+        ("seeds", ", ".join(map(str, made.seeds)) or "none"),
+        *([] if made.attack_seed is None else [("seed of attacks", str(made.attack_seed))]),
+        ("attacks", "; ".join(attacks_of(result.cells)) or "none"),
+        ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
+    ]
+
+
+def identity(result: StudyResult) -> str:
+    """The name of a study's result: the study and the scale."""
+    return f"{result.name}-{result.scale}"
+
+
+def verdict_counts(results: Iterable[StudyResult]) -> dict[str, int]:
+    """How many claims got each verdict, in the order of the verdicts."""
+    given = [verdict.verdict for result in results for verdict in result.verdicts]
+    return {word: given.count(word) for word in VERDICTS}
