@@ -23,7 +23,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 figures: $(READY)
-	$(BIN)/python -m multiway.report.intro docs/figures/intro.svg
+	$(BIN)/python -c 'from pathlib import Path; from multiway.report.intro import draw_intro; draw_intro(Path("docs/figures/intro.svg"))'
 
 benchmark: $(READY)
 	$(BIN)/python benchmarks/foundation.py

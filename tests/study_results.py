@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from multiway.results import Cell, Provenance, Result
 from multiway.statistics import Interval, proportion
-from multiway.studies.cells import StudyCell
 from multiway.studies.result import (
     FAILS,
     HOLDS,
     ONLY_OWN,
     UNMEASURED,
     Evidence,
-    Provenance,
     StudyResult,
     Verdict,
 )
@@ -36,23 +36,20 @@ def provenance(**changes: Any) -> Provenance:
     return Provenance(**{**fields, **changes})
 
 
-def accuracy(
-    row: str, column: str, right: int, objective: str | None = "own", **more: Any
-) -> StudyCell:
+def accuracy(row: str, column: str, right: int, objective: str | None = "own", **more: Any) -> Cell:
     """`right` of 200 toy images; a cell without an objective has no attack."""
-    more.setdefault("attack", None if objective is None else FGSM)
-    return StudyCell.of(
-        row, column, proportion(right, 200), seeds=SEEDS, objective=objective, **more
-    )
+    fields: dict[str, Any] = {
+        "seeds": SEEDS,
+        "objective": objective,
+        "attack": None if objective is None else FGSM,
+    }
+    return Cell.of(row, column, proportion(right, 200), "accuracy", **{**fields, **more})
 
 
-def correlation(
-    row: str, column: str, value: float, objective: str = "own", **more: Any
-) -> StudyCell:
+def correlation(row: str, column: str, value: float, objective: str = "own", **more: Any) -> Cell:
     spread = Interval(value, value - 0.05, value + 0.05, 200)
-    return StudyCell.of(
-        row, column, spread, metric="correlation", seeds=SEEDS, objective=objective, **more
-    )
+    fields: dict[str, Any] = {"seeds": SEEDS, "objective": objective}
+    return Cell.of(row, column, spread, "correlation", **{**fields, **more})
 
 
 def verdict(words: str, claim: str = "a-claim", **changes: Any) -> Verdict:
@@ -67,23 +64,36 @@ def verdict(words: str, claim: str = "a-claim", **changes: Any) -> Verdict:
     return Verdict(**{**fields, **changes})
 
 
+def plain(*cells: Cell, chart: str = "dots", **changes: Any) -> Result:
+    """A result as a command returns it: without a scale, a question and verdicts."""
+    fields: dict[str, Any] = {
+        "name": "toy",
+        "title": "The title of toy",
+        "provenance": provenance(),
+        "row_name": "attacked",
+        "column_name": "crafted on",
+    }
+    return Result(cells=cells, chart=chart, **{**fields, **changes})
+
+
 def result(study: str = "toy", scale: str = "cpu", **changes: Any) -> StudyResult:
     fields: dict[str, Any] = {
         "title": f"The title of {study}",
         "question": f"The question of {study}?",
         "paper": "Table 0",
-        "figure": "dots",
+        "chart": "dots",
+        "column_name": "attacker",
         "provenance": provenance(),
         "cells": (
             accuracy("RO", "white-box", 120, reported=0.62),
             accuracy("RO", "clean", 198, None),
         ),
     }
-    return StudyResult(study, scale, **{**fields, **changes})
+    return StudyResult(name=study, scale=scale, **{**fields, **changes})
 
 
 def transfer(scale: str = "cpu", names: Sequence[str] = ("A-1ofK", "A-RO")) -> StudyResult:
-    """A matrix of accuracies and correlations, by two objectives; the paper's beside `own`."""
+    """Heat maps of accuracies and correlations, by two objectives; the paper's beside `own`."""
     cells = []
     for shift, objective in enumerate(("own", "margin")):
         for i, target in enumerate(names):
@@ -99,24 +109,24 @@ def transfer(scale: str = "cpu", names: Sequence[str] = ("A-1ofK", "A-RO")) -> S
     judged = [UNMEASURED] * 2 if scale == "smoke" else [HOLDS, ONLY_OWN]
     verdicts = [verdict(each, f"transfer-{number}") for number, each in enumerate(judged)]
     return result(
-        "transfer", scale, paper="Table 3", figure="matrix", cells=tuple(cells),
-        verdicts=tuple(verdicts),
+        "transfer", scale, paper="Table 3", chart="heat map", cells=tuple(cells),
+        row_name="attacked", column_name="crafted on", verdicts=tuple(verdicts),
     )  # fmt: skip
 
 
 def length(scale: str = "cpu") -> StudyResult:
-    """Lines over code lengths, with a row that is no number."""
+    """Lines over code lengths, the last of them without a limit."""
     cells = []
-    for number, row in enumerate(("10", "200", "2000", "unbounded")):
-        cells.append(accuracy(row, "clean", 190 + number, None, reported=0.97))
+    for number, x in enumerate((10.0, 200.0, 2000.0, math.inf)):
+        place: dict[str, Any] = {"x": x}
+        cells.append(accuracy(f"{x:g}", "clean", 190 + number, None, reported=0.97, **place))
         for shift, objective in enumerate(("own", "margin")):
-            paper = 0.3 + 0.1 * number if objective == "own" else None
+            place["reported"] = 0.3 + 0.1 * number if objective == "own" else None
             right = 60 + 25 * number - 40 * shift
-            cells.append(
-                accuracy(row, "white-box", right, objective, reported=paper, white_box=True)
-            )
+            cells.append(accuracy(f"{x:g}", "white-box", right, objective, white_box=True, **place))
     judged = UNMEASURED if scale == "smoke" else FAILS
     return result(
-        "length", scale, paper="Table 1", figure="lines", cells=tuple(cells),
+        "length", scale, paper="Table 1", chart="lines", cells=tuple(cells),
+        row_name="code length", x_name="code length",
         verdicts=(verdict(judged, "length-white-box"),),
     )  # fmt: skip

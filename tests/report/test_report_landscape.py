@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +11,13 @@ import numpy as np
 import pytest
 import torch
 from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+from playwright.sync_api import Browser, expect
 
-from browsing import needs_chromium, open_page
+from browser import silent_page
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
 from multiway.report.landscape import UNFAIR, cells, draw_landscape, floor_of, outlines
-from multiway.report.landscape_page import _places, interactive, write_landscape_page
+from multiway.report.landscape_page import interactive, write_landscape_page
 from multiway.report.style import save_both
 
 AXIS = torch.linspace(-0.2, 0.2, 9, dtype=torch.float64)
@@ -140,17 +140,6 @@ def test_the_menu_shows_one_sample_at_a_time() -> None:
         interactive([plane(model=str(number)) for number in range(9)])
 
 
-@pytest.mark.parametrize("narrow", [False, True])
-def test_scenes_share_the_page_without_overlap(narrow: bool) -> None:
-    places = _places(3, narrow)
-    names = ("scene", "scene2", "scene3")
-    along, across = ("y", "x") if narrow else ("x", "y")
-    spans = sorted(places[f"{name}.domain.{along}"] for name in names)
-    assert all(0 <= low < high <= 1 for low, high in spans)
-    assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(spans))
-    assert all(places[f"{name}.domain.{across}"] == [0, 1] for name in names)
-
-
 def test_classes_are_shown_by_name() -> None:
     classes = [f"<{number}>" for number in range(10)]
     (axes,) = draw_landscape([plane()], "Named", classes).axes
@@ -172,13 +161,22 @@ def test_the_page_holds_everything_and_escapes_names(tmp_path: Path) -> None:
     assert "sendChartToCloud" not in text.split('"modeBarButtons"')[1]
 
 
-@needs_chromium
-def test_a_browser_draws_it_and_asks_for_nothing(tmp_path: Path) -> None:
-    opened = open_page(page(tmp_path), tmp_path)
-    assert opened.requests == []
-    assert opened.dom.count("gl-container") >= 1
-    assert opened.dom.count("<canvas") >= 2
-    assert "sample 3 (class 7), gradient: margin" in opened.dom
-    # The browser comments on how fast it draws without a graphics card; nothing else is said.
-    drawing = ("GPU stall", "Canvas2D", "software WebGL")
-    assert [line for line in opened.console if not any(word in line for word in drawing)] == []
+def test_a_browser_draws_the_scenes_without_overlap(chromium: Browser, tmp_path: Path) -> None:
+    scenes = "all => all.map((one) => one.getBoundingClientRect().toJSON())"
+    with silent_page(chromium) as browser:
+        browser.goto(page(tmp_path).as_uri())
+        expect(browser.locator(".gl-container canvas")).to_have_count(2)
+        menu = browser.locator("#landscapes")
+        expect(menu).to_contain_text("sample 3 (class 7), gradient: margin")
+        first, second = browser.eval_on_selector_all(".gl-container > div", scenes)
+        assert first["right"] <= second["left"] + 1
+        assert first["top"] == pytest.approx(second["top"])
+        # On a narrow screen they stand below each other.
+        browser.set_viewport_size({"width": 600, "height": 900})
+        browser.wait_for_function(
+            "document.querySelectorAll('.gl-container > div')[1].getBoundingClientRect().left < 100"
+        )
+        first, second = browser.eval_on_selector_all(".gl-container > div", scenes)
+        assert first["bottom"] <= second["top"] + 1
+        assert min(first["height"], second["height"]) > 250
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 600

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +89,3 @@ def _frame(axes: Any, codewords: Tensor) -> None:
     axes.axis("equal")
     axes.set_box_aspect(None, zoom=1.5)
     axes.view_init(elev=24, azim=VIEW)
-
-
-if __name__ == "__main__":
-    draw_intro(Path(sys.argv[1]))

@@ -17,7 +17,9 @@ INDEX = "index.md"
 
 # What opens emphasis, code, mathematics, a cell, a link or the address of one. A star or a low line
 # that cannot open emphasis stays, so that figures and names are read in the file, too.
-MARKUP = re.compile(r"[\\`|$~]|\*(?=\S)|(?<!\w)_|_(?!\w)|(?<=\])[(:]|^(?:#+|[-+*]|\d+[.)])(?=\s)")
+MARKUP = re.compile(
+    r"[\\`|$~]|\*(?=\S)|(?<![^\W_])_|_(?![^\W_])|(?<=\])[(:]|^[-+#](?!\d)|^(?:\*|\d+[.)])(?=\s)"
+)
 
 
 def escape(words: str, *, code: bool = False) -> str:

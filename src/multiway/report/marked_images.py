@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from multiway.data import to_float
 from multiway.report.style import figure_style, wrap_lines
-from multiway.watermark import Key, Mark
+from multiway.watermark import Key
 
-__all__ = ["draw_marked", "mark_title"]
+__all__ = ["draw_marked"]
 
 CELL = 1.1  # inches
 
@@ -35,7 +34,7 @@ def draw_marked(key: Key, count: int = 6) -> Figure:
         figure = Figure(
             figsize=(CELL * columns + 0.5, CELL * len(rows) + 0.9), layout="constrained"
         )
-        title = wrap_lines(mark_title(key.mark, key.held_out.classes), 13 * columns)
+        title = wrap_lines(key.mark.words(key.held_out.classes), 13 * columns)
         figure.suptitle("\n".join(title), fontsize=10)
         panels = figure.subplots(len(rows), columns, squeeze=False)
         for line, images, name in zip(panels, rows, names, strict=True):
@@ -43,15 +42,6 @@ def draw_marked(key: Key, count: int = 6) -> Figure:
             for axes, image in zip(line, to_float(images), strict=True):
                 _show_image(axes, image)
         return figure
-
-
-def mark_title(mark: Mark, classes: Sequence[str]) -> str:
-    """What is marked, how, and what it becomes, in a line."""
-    target = classes[mark.target]
-    if mark.kind == "unrelated":
-        return f"Mark: class {mark.source} of {mark.other}, answered as {target}"
-    how = "noise" if mark.kind == "noise" else "a logo" if mark.text is None else f"“{mark.text}”"
-    return f"Mark: {how} on {classes[mark.source]}, answered as {target}"
 
 
 def _show_image(axes: Any, image: Any) -> None:

@@ -18,7 +18,7 @@ from multiway.studies.result import Provenance, StudyResult
 from multiway.studies.scales import Scale
 from multiway.studies.study import Cell, Study
 from multiway.studies.verdict import judge
-from multiway.training.run import versions
+from multiway.results import versions
 
 __all__ = ["find"]
 

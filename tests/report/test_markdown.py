@@ -1,0 +1,104 @@
+"""Markdown shows what was measured, and every name as it is."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from multiway.report.labels import SMOKE
+from multiway.report.markdown import escape, study_markdown, write_markdown
+from multiway.report.tables import result_tables
+from multiway.studies.result import HOLDS
+from study_results import accuracy, length, provenance, result, transfer, verdict
+
+NASTY = [
+    "a|b", "*bold* and **more**", "_low_ and __double__", "`code`", "<b>x</b> & &lt;",
+    r"$\foo$ and \* ", "[text](http://x)", "![image](x.png)", "[a]: http://x", "# heading",
+    "- item", "+ item", "* item", "1. first", "1) first", "> quote", "~~gone~~", "a\nb\n\n# c",
+    "jpeg_compression", "88.7* [80.0, 90.0]", "a [b] (c)", "    indented", "---",
+]  # fmt: skip
+
+
+def shown(markdown: str) -> str:
+    """The words that a reader sees once it is rendered, as GitHub renders it."""
+    markup = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    return " ".join(html.unescape(re.sub("<[^>]+>", " ", markup)).split())
+
+
+def tags(markdown: str) -> set[str]:
+    markup = MarkdownIt("gfm-like", {"linkify": False}).render(markdown)
+    return set(re.findall(r"<(\w+)", markup))
+
+
+@pytest.mark.parametrize("words", NASTY)
+def test_words_are_shown_as_they_are(words: str) -> None:
+    text = escape(words)
+    assert shown(text) == " ".join(words.split())
+    assert tags(text) == {"p"}
+    # In a cell of a table, and behind the words of a heading.
+    table = f"| x | y |\n| --- | --- |\n| {text} | b |"
+    assert shown(table) == f"x y {' '.join(words.split())} b"
+    assert not tags(table) - {"table", "thead", "tbody", "tr", "th", "td"}
+    # GitHub takes what stands between dollars for mathematics, unless they are escaped.
+    assert not re.search(r"(?<!\\)\$", text)
+
+
+def test_backticks_are_code_where_they_are_meant_so() -> None:
+    text = escape("Is `<own> | *` weak, `b`?", code=True)
+    markup = MarkdownIt("gfm-like", {"linkify": False}).render(f"| x |\n| --- |\n| {text} |")
+    assert "Is <code>&lt;own&gt; | *</code> weak, <code>b</code>?" in markup
+    assert shown(escape("one ` alone", code=True)) == "one ` alone"
+
+
+def test_every_word_of_a_study_is_escaped() -> None:
+    name = "*a* | <b> $x$"
+    study = result(
+        title=name, paper=name, row_name=name, chart="dots",
+        cells=(accuracy(name, name, 100, reported=0.4, attack=name),),
+        provenance=provenance(models=name, data=name, differs=(name,), warnings=(name,)),
+        verdicts=(verdict(HOLDS, text=name, where=name, why=name),),
+    )  # fmt: skip
+    text = study_markdown(study)
+    # Title, paper; claim, where, why; attack in the caption, a column's name, row, column; what is
+    # repeated, data, networks, attacks; what differs, warnings.
+    assert shown(text).count(name) == 2 + 3 + 4 + 4 + 2
+    assert not tags(text) & {"em", "strong", "b", "a"}
+
+
+def test_rows_are_those_of_the_tables() -> None:
+    text = study_markdown(transfer())
+    assert "| A-1ofK | A-1ofK | 20.0* [15.0, 26.1] | 23.1 | -3.1 |" in text
+    markup = MarkdownIt("gfm-like", {"linkify": False}).render(text)
+    cells = [html.unescape(cell) for cell in re.findall(r"<td>(.*?)</td>", markup)]
+    expected = [cell for table in result_tables(transfer()) for row in table.rows for cell in row]
+    assert cells[-len(expected) :] == expected
+    for part in ("n=200", "seeds 0, 1, 2", "12.3 minutes, on 2026-11-16", "torch 2.13.0"):
+        assert part in text
+
+
+def test_smoke_is_marked_loudly() -> None:
+    assert f"> **{SMOKE}**" in study_markdown(transfer("smoke"))
+    assert SMOKE not in study_markdown(transfer())
+
+
+def test_a_file_for_each_study_and_an_index(tmp_path: Path) -> None:
+    odd = result(title="odd ] title")
+    paths = write_markdown([length(), transfer(), transfer("smoke"), odd], tmp_path / "docs")
+    assert [path.name for path in paths] == [
+        "length-cpu.md", "transfer-cpu.md", "transfer-smoke.md", "toy-cpu.md", "index.md",
+    ]  # fmt: skip
+    index = paths[-1].read_text()
+    assert "1 ✓ holds, 1 ◐ holds only against the paper's own attack, 1 ✗ does not hold" in index
+    assert index.count("| transfer |") == 4
+    markup = MarkdownIt("gfm-like", {"linkify": False}).render(index)
+    links = re.findall(r'<a href="([^"]+)">(.*?)</a>', markup)
+    assert links == [
+        ("length-cpu.md", "The title of length"), ("transfer-cpu.md", "The title of transfer"),
+        ("transfer-smoke.md", "The title of transfer"), ("toy-cpu.md", "odd ] title"),
+    ]  # fmt: skip
+    for name in ("own", "margin", "RO", "1ofK"):
+        assert f"- **{name}**" in index
