@@ -27,7 +27,7 @@ def attack_name(attack: Attack) -> str:
 
 
 def attack_words(attack: Attack) -> str:
-    """An attack in words: name, steps, restarts and threat model.
+    """An attack in words: name, steps (or queries or draws), restarts and threat model.
 
     Example:
         >>> from multiway.attacks import PGD
@@ -38,7 +38,14 @@ def attack_words(attack: Attack) -> str:
     name = type(attack).__name__
     parts = [name.upper() if len(name) <= 4 else name]
     steps, restarts = getattr(attack, "steps", None), getattr(attack, "restarts", 1)
-    parts += [f"{steps} step{'s' if steps > 1 else ''}"] if steps else []
+    queries, draws = (getattr(attack, limit, None) for limit in ("queries", "draws"))
+    if queries:
+        # They end an attack that is measured by them before its steps do.
+        parts.append(f"{queries} queries")
+    elif draws:
+        parts.append(f"{draws} {attack.kind} draws")  # type: ignore[attr-defined]
+    elif steps:
+        parts.append(f"{steps} step{'s' if steps > 1 else ''}")
     parts += [f"{restarts} restarts"] if restarts > 1 else []
     if getattr(attack, "kappa", None) is not None:
         parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]

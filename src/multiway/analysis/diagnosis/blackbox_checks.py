@@ -1,35 +1,29 @@
-"""Attacks without the model's gradients: what they find, gradients must have found."""
+"""Checks that only ask the model: what they find, its gradients must have found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from multiway.analysis.diagnosis.budget import Budget
+from multiway.analysis.diagnosis.attack_log import AttackLog, Family, Trial, device_of
 from multiway.analysis.diagnosis.checklist import (
     BINOMIAL,
     Item,
-    Measurement,
     bracketed,
     exceeds,
     of,
     percent,
+    share,
 )
-from multiway.analysis.diagnosis.trials import Bench, Trial, in_words
 from multiway.attacks import Attack, NAttack, Noise, Square
+from multiway.attacks.base import untouched
 from multiway.attacks.square import fits_square
-from multiway.statistics import proportion
+from multiway.outputs import output_tensor
 
-__all__ = [
-    "gradient_free_item",
-    "noise_item",
-    "run_gradient_free",
-    "run_noise",
-    "run_transfers",
-    "transfer_item",
-]
+__all__ = ["missed_item", "repeatable_item", "run_black_box"]
 
 # Images that gradients may miss, as a share of those attacked: no attack is perfect.
 ALLOWED = 0.01
@@ -37,130 +31,139 @@ ALLOWED = 0.01
 # Samples, and so queries, in a step of NAttack; its queries are few here.
 POPULATION = 100
 
-
-def run_transfers(
-    bench: Bench, attack: Attack, substitutes: Mapping[str, nn.Module]
-) -> list[Trial]:
-    """`attack` crafted on every substitute."""
-    return [bench.run_transfer(attack, name, source) for name, source in substitutes.items()]
-
-
-def run_noise(bench: Bench, budget: Budget) -> list[Trial]:
-    """Random points of the ball and of its corners, for the images that gradients left standing."""
-    return [
-        bench.run(
-            Noise(bench.threat, draws=budget.draws, kind=kind),
-            f"noise-{kind}",
-            "noise",
-            given=bench.standing(),
-        )
-        for kind in ("uniform", "corners")
-    ]
-
-
-def run_gradient_free(bench: Bench, budget: Budget) -> list[Trial]:
-    """Square on the images that gradients left standing, and NAttack on some of them."""
-    trials = []
-    if fits_square(bench.threat, bench.images):
-        square = Square(bench.threat, queries=budget.square_queries)
-        trials.append(bench.run(square, "square", "gradient-free", given=bench.standing()))
-    nattack = NAttack(bench.threat, population=POPULATION, queries=budget.nattack_queries)
-    some = bench.right & (bench.right.cumsum(dim=0) <= budget.nattack_images)
-    trials.append(bench.run(nattack, "nattack", "gradient-free", bench.standing(), among=some))
-    return trials
-
-
-def transfer_item(bench: Bench, trials: Sequence[Trial]) -> Item:
-    """Images crafted on substitutes against all gradient attacks on the model itself."""
-    if not trials:
-        return Item(
-            key="transfer",
-            question="Does nothing transfer that a white-box attack misses?",
-            status="not applicable",
-            measured="no substitute was given, and none was made",
-            threshold=_threshold("crafted on a substitute"),
-            meaning="Name another network of the same task as a substitute to ask this.",
-        )
-    return _missed(
-        bench,
-        trials,
-        key="transfer",
-        question="Does nothing transfer that a white-box attack misses?",
-        how="crafted on a substitute",
-        passed="Attacks on the model itself find what attacks on its substitutes find.",
-        failed="An attacker who has never seen the model does better than one who has it: its own "
+# What a family of attacks is asked, by how it breaks an image, and what the answer means.
+WORDS: Mapping[Family, Mapping[str, str]] = {
+    "transfer": {
+        "question": "Does nothing transfer that a white-box attack misses?",
+        "how": "crafted on a substitute",
+        "pass": "Attacks on the model itself find what attacks on its substitutes find.",
+        "fail": "An attacker who has never seen the model does better than one who has it: its own "
         "gradients mislead.",
-    )
-
-
-def noise_item(bench: Bench, trials: Sequence[Trial]) -> Item:
-    """Random noise against all gradient attacks."""
-    return _missed(
-        bench,
-        trials,
-        key="noise",
-        question="Does random noise find nothing that gradients miss?",
-        how="by random noise",
-        passed="Chance finds nothing that gradients have missed.",
-        failed="Chance finds what gradients miss, so gradients do not lead to the weakness.",
-    )
-
-
-def gradient_free_item(bench: Bench, trials: Sequence[Trial]) -> Item:
-    """Score-based search against all gradient attacks."""
-    return _missed(
-        bench,
-        trials,
-        key="gradient-free",
-        question="Do attacks without gradients find nothing that gradients miss?",
-        how="without gradients",
-        passed="Search by queries alone finds nothing that gradients have missed.",
-        failed="Search by queries alone breaks what gradients leave standing: the gradients are "
+    },
+    "noise": {
+        "question": "Does random noise find nothing that gradients miss?",
+        "how": "by random noise",
+        "pass": "Chance finds nothing that gradients have missed.",
+        "fail": "Chance finds what gradients miss, so gradients do not lead to the weakness.",
+    },
+    "gradient-free": {
+        "question": "Do attacks without gradients find nothing that gradients miss?",
+        "how": "without gradients",
+        "pass": "Search by queries alone finds nothing that gradients have missed.",
+        "fail": "Search by queries alone breaks what gradients leave standing: the gradients are "
         "masked, and the accuracy may still be too high.",
+    },
+}
+
+# Rounding differs between batch sizes and devices, but by far less than this share of a score.
+ROUNDING = 1e-3
+
+
+def run_black_box(log: AttackLog, attack: Attack, substitutes: Mapping[str, nn.Module]) -> None:
+    """`attack` crafted on every substitute, and on what gradients left standing: noise, searches.
+
+    Noise are random points of the ball and of its corners; the searches are Square, and NAttack
+    on some of the images.
+    """
+    threat, budget = log.threat, log.budget
+    for name, source in substitutes.items():
+        log.run_transfer(attack, name, source)
+    for kind in ("uniform", "corners"):
+        noise = Noise(threat, draws=budget.draws, kind=kind)
+        log.run(noise, "noise", f"noise-{kind}", given=log.standing())
+    if fits_square(threat, log.images):
+        square = Square(threat, queries=budget.square_queries)
+        log.run(square, "gradient-free", given=log.standing())
+    nattack = NAttack(threat, population=POPULATION, queries=budget.nattack_queries)
+    some = log.right & (log.right.cumsum(dim=0) <= budget.nattack_images)
+    log.run(nattack, "gradient-free", given=log.standing(), among=some)
+
+
+def missed_item(log: AttackLog, family: Family) -> Item:
+    """Images that trials of `family` broke and no gradient attack on the model did."""
+    words = WORDS[family]
+    trials = [trial for trial in log.trials if trial.family == family]
+    standing, failed = log.standing(), False
+    counts, cells = [], []
+    for trial in trials:
+        n, count = int(trial.among.sum()), int((trial.broken & standing).sum())
+        failed |= exceeds(count, n, ALLOWED)
+        counts.append(f"{trial.words}: {of(count, n)}{_own_accuracy(log, trial)}")
+        column = f"{trial.name}, missed by gradients"
+        cells.append(share(column, count, n, panel=family, series=family, **trial.setting))
+    item = Item(
+        key=family,
+        question=words["question"],
+        status="fail" if failed else "pass",
+        measured=f"broken and missed by all gradient attacks: {'; '.join(counts)}",
+        threshold=f"more than {percent(ALLOWED)} of the images break {words['how']} only "
+        f"{BINOMIAL}",
+        meaning=words["fail" if failed else "pass"],
+        cells=tuple(cells),
+    )
+    if trials:
+        return item
+    return replace(
+        item,
+        status="not applicable",
+        measured="no substitute was given, and none was made",
+        meaning="Name another network of the same task as a substitute to ask this.",
     )
 
 
-def _missed(
-    bench: Bench,
-    trials: Sequence[Trial],
-    *,
-    key: str,
-    question: str,
-    how: str,
-    passed: str,
-    failed: str,
-) -> Item:
-    """Images that `trials` broke and no gradient attack on the model did, trial by trial."""
-    standing = bench.standing()
-    fails, told, measurements = False, [], []
-    for trial in trials:
-        n = int(trial.among.sum())
-        found = int((trial.broken & standing).sum())
-        fails |= exceeds(found, n, ALLOWED)
-        words = in_words(trial.attack, trial.source)
-        told.append(f"{words}: {of(found, n)}{_own_accuracy(bench, trial)}")
-        measurements.append(
-            Measurement(
-                "broken, and by no gradient attack", proportion(found, n), words, trial.objective
-            )
+def _own_accuracy(log: AttackLog, trial: Trial) -> str:
+    """The accuracy under a trial that met every image."""
+    if not torch.equal(trial.given, log.right):
+        return ""
+    return f" (accuracy {bracketed(log.accuracy(trial.broken))})"
+
+
+def repeatable_item(model: nn.Module, images: Tensor, batch_size: int = 250) -> Item:
+    """Two passes over `images` [N, ...] in eval mode, and a third with other neighbours."""
+    with untouched(model), torch.no_grad():
+        first, again = (_scores(model, images, batch_size) for _ in range(2))
+        # Backwards and by other numbers, so that every image has other company.
+        other_size = max(1, min(batch_size, len(images)) // 2)
+        apart = _scores(model, images.flip(0), other_size).flip(0)
+    differences = {
+        "scores that differ in a second pass": _differs(first, again),
+        "scores that differ among other images": _differs(first, apart),
+        "decisions that change in a second pass": first.argmax(dim=1) != again.argmax(dim=1),
+    }
+    cells = tuple(
+        share(name, int(mask.sum()), len(images), panel="repeatable")
+        for name, mask in differences.items()
+    )
+    random, entangled = (cell.value > 0 for cell in cells[:2])
+    meaning = "The same image gets the same scores every time."
+    if random:
+        meaning = (
+            "The model draws random numbers: every figure holds for one draw, and an attacker may "
+            "average over many (attack the mean of several passes)."
+        )
+    elif entangled:
+        meaning = (
+            "An image's scores depend on the others in its batch (batch statistics in eval mode?), "
+            "so no figure of a single image holds."
         )
     return Item(
-        key=key,
-        question=question,
-        status="fail" if fails else "pass",
-        measured=f"broken and missed by all gradient attacks: {'; '.join(told)}",
-        threshold=_threshold(how),
-        meaning=failed if fails else passed,
-        measurements=tuple(measurements),
+        key="repeatable",
+        question="Does it give the same answer twice?",
+        status="fail" if random or entangled else "pass",
+        measured="; ".join(f"{cell.column}: {cell.interval}" for cell in cells),
+        threshold="the scores of any image differ by more than rounding",
+        meaning=meaning,
+        cells=cells,
     )
 
 
-def _own_accuracy(bench: Bench, trial: Trial) -> str:
-    """The accuracy under a trial that met every image."""
-    if not torch.equal(trial.given, bench.right):
-        return ""
-    return f" (accuracy {bracketed(bench.accuracy(trial.broken))})"
+def _scores(model: nn.Module, images: Tensor, size: int) -> Tensor:
+    device = device_of(model, images)
+    parts = [output_tensor(model(part.to(device))) for part in torch.split(images, size)]
+    return torch.cat(parts).to(images.device)
 
 
-def _threshold(how: str) -> str:
-    return f"more than {percent(ALLOWED)} of the images break {how} only {BINOMIAL}"
+def _differs(first: Tensor, second: Tensor) -> Tensor:
+    """Which rows of [N, K] differ by more than rounding."""
+    rounding = ROUNDING * first.abs().amax(dim=1)
+    return (first - second).abs().amax(dim=1) > rounding

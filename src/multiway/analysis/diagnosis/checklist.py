@@ -1,12 +1,16 @@
-"""The checklist: what an item says, and when a count is more than chance."""
+"""The checklist: what an item says, when a count is more than chance, and the verdict over all."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from torch import Tensor
 
+from multiway.analysis.diagnosis.attack_log import AttackLog, Trial
+from multiway.analysis.diagnosis.gradient_runs import GradientRuns, strongest
+from multiway.results import Cell
 from multiway.statistics import Interval, proportion
 
 __all__ = [
@@ -14,43 +18,31 @@ __all__ = [
     "LEVEL",
     "MCNEMAR",
     "Item",
-    "Measurement",
     "Status",
     "beats",
     "bracketed",
+    "choose_claim",
     "exceeds",
-    "falls_short",
     "of",
     "percent",
+    "share",
+    "write_verdict",
 ]
 
 Status = Literal["pass", "fail", "not applicable"]
 
-# An honest network fails an item by bad luck no oftener than this; there are ten items.
+# An honest network fails an item by bad luck no more often than this; there are ten items.
 LEVEL = 0.01
 
 # How thresholds name the tests below.
 BINOMIAL = f"(exact binomial test, {100 * LEVEL:.0f} %)"
 MCNEMAR = f"(exact McNemar test, {100 * LEVEL:.0f} %)"
 
+# A network with less than this in the worst case is called not robust.
+NOT_ROBUST = 0.05
 
-@dataclass(frozen=True)
-class Measurement:
-    """One number behind an item: what was counted, under which attack and objective."""
-
-    what: str
-    value: Interval
-    attack: str | None = None
-    objective: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "what": self.what,
-            "attack": self.attack,
-            "objective": self.objective,
-            **self.value.as_dict(),
-        }
+# Images below which the tests of the checklist have little power.
+FEW = 50
 
 
 @dataclass(frozen=True)
@@ -61,10 +53,10 @@ class Item:
         key: its name in JSON.
         question: what a robust network would answer with yes.
         status: `pass`, `fail` or `not applicable`.
-        measured: what was found, in words with n.
+        measured: what was counted, in words with n.
         threshold: what would have been a failure.
         meaning: what the status means, in one sentence.
-        measurements: the numbers, with their intervals.
+        cells: the figures it decides by, beside the accuracies under the attacks themselves.
     """
 
     key: str
@@ -73,29 +65,17 @@ class Item:
     measured: str
     threshold: str
     meaning: str
-    measurements: tuple[Measurement, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "key": self.key,
-            "question": self.question,
-            "status": self.status,
-            "measured": self.measured,
-            "threshold": self.threshold,
-            "meaning": self.meaning,
-            "measurements": [one.as_dict() for one in self.measurements],
-        }
+    cells: tuple[Cell, ...] = ()
 
 
-def percent(share: float) -> str:
-    """A share as a reader wants it.
+def percent(value: float) -> str:
+    """A threshold in percent.
 
     Example:
         >>> percent(0.05)
         '5 %'
     """
-    return f"{100 * share:.0f} %"
+    return f"{100 * value:.0f} %"
 
 
 def bracketed(value: Interval) -> str:
@@ -105,7 +85,7 @@ def bracketed(value: Interval) -> str:
         >>> bracketed(proportion(98, 100))
         '98.0 % [93.0, 99.4]'
     """
-    return str(value).rpartition(" (n=")[0]
+    return str(value).removesuffix(f" (n={value.n})")
 
 
 def of(count: int, n: int) -> str:
@@ -116,6 +96,11 @@ def of(count: int, n: int) -> str:
         '2 of 100, 2.0 % [0.6, 7.0]'
     """
     return f"{count} of {n}, {bracketed(proportion(count, n))}"
+
+
+def share(column: str, count: int, n: int, **more: Any) -> Cell:
+    """A count as a cell; the model, its row, is named by `Diagnosis.cells`."""
+    return Cell.of("", column, proportion(count, n), "share", **more)
 
 
 def exceeds(count: int, n: int, allowed: float) -> bool:
@@ -132,16 +117,6 @@ def exceeds(count: int, n: int, allowed: float) -> bool:
     return count > 0 and float(bdtrc(count - 1, n, allowed)) < LEVEL
 
 
-def falls_short(count: int, n: int, wanted: float) -> bool:
-    """Whether `count` of n is less than a true share of `wanted` explains.
-
-    Example:
-        >>> falls_short(34, 40, wanted=0.95), falls_short(33, 40, wanted=0.95)
-        (False, True)
-    """
-    return exceeds(n - count, n, 1 - wanted)
-
-
 def beats(first: Tensor, second: Tensor) -> bool:
     """Whether the attack that broke `first` [N] is stronger than the one that broke `second`.
 
@@ -156,3 +131,65 @@ def beats(first: Tensor, second: Tensor) -> bool:
     """
     alone = int((first & ~second).sum())
     return exceeds(alone, alone + int((second & ~first).sum()), allowed=0.5)
+
+
+def choose_claim(runs: GradientRuns) -> Trial:
+    """The trial whose accuracy an ordinary evaluation might report.
+
+    One attack on the ordinary objective: PGD, or FGSM (which many papers report) where that
+    objective hides more from it.
+    """
+    hidden = {}
+    for by_objective in (runs.iterative, runs.one_step):
+        claim = by_objective[runs.reference]
+        missed = [int((trial.broken & ~claim.broken).sum()) for trial in by_objective.values()]
+        hidden[claim.name] = (max(missed), claim)
+    return max(hidden.values(), key=lambda pair: pair[0])[1]
+
+
+def write_verdict(log: AttackLog, runs: GradientRuns, items: Sequence[Item], claim: Trial) -> str:
+    """What the robustness is worth, and how many checks say so."""
+    failed, missing = (
+        [item.key for item in items if item.status == status]
+        for status in ("fail", "not applicable")
+    )
+    checks = f"{len(failed)} of {len(items) - len(missing)} checks failed"
+    robust = log.accuracy(log.broken())
+    worst = f"{bracketed(robust)} in the worst case of each image over {len(log.inside)} attacks"
+    if failed:
+        sentence = _not_evidence(log, runs, claim, robust, worst)
+        checks += f": {', '.join(failed)}"
+    elif robust.value < NOT_ROBUST or robust.low <= 1 / log.classes:
+        # What guessing would reach is no robustness.
+        sentence = f"Not robust, and it does not hide it: {worst}"
+    else:
+        sentence = f"Nothing speaks against it: robust accuracy {worst}"
+        checks += "; it is an upper bound, and a stronger attack may come"
+    if missing:
+        checks += f"; not applicable: {', '.join(missing)}"
+    right = int(log.right.sum())
+    if right < FEW:
+        checks += f"; with {right} correctly classified images only coarse faults can show"
+    return f"{sentence} ({log.threat}, n={robust.n}, seed {log.seed}). {checks}."
+
+
+def _not_evidence(
+    log: AttackLog, runs: GradientRuns, claim: Trial, robust: Interval, worst: str
+) -> str:
+    by_objective = runs.one_step if claim.family == "one-step" else runs.iterative
+    best = strongest(by_objective)
+    claimed, better = (log.accuracy(trial.broken) for trial in (claim, by_objective[best]))
+    method = type(claim.attack).__name__
+    sentence = (
+        f"Robust accuracy {bracketed(claimed)} under {method} on `{claim.objective}` is not "
+        "evidence: "
+    )
+    if better.value < claimed.low:
+        lower = f", {worst}" if robust.value < better.value else ""
+        return f"{sentence}{bracketed(better)} under `{best}`{lower}"
+    if robust.value < claimed.low:
+        return sentence + worst
+    return (
+        f"Robust accuracy {bracketed(robust)} is not evidence: the attacks that measured it "
+        "cannot be trusted on this network, and the truth may be far lower"
+    )

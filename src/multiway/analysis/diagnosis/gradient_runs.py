@@ -1,29 +1,28 @@
-"""White-box trials: gradients of every objective, with one step, with many, and with more."""
+"""White-box runs: gradients of every objective, with one step, with many, and with more."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
 
-from multiway.analysis.diagnosis.budget import Budget
-from multiway.analysis.diagnosis.trials import Bench, Trial
+from multiway.analysis.diagnosis.attack_log import AttackLog, Trial
 from multiway.attacks import FGSM, PGD, TargetedAPGD
 from multiway.classifier import EncodedClassifier
-from multiway.threat import Threat
+from multiway.results import Cell
 
 __all__ = [
-    "GradientTrials",
+    "GradientRuns",
     "choose_objectives",
-    "run_gradient_trials",
-    "step_for",
+    "loss_curves",
+    "run_gradients",
     "strongest",
 ]
 
 
 @dataclass(frozen=True)
-class GradientTrials:
+class GradientRuns:
     """White-box trials at the threat model's eps.
 
     Attributes:
@@ -43,61 +42,41 @@ class GradientTrials:
     targeted: Trial
 
     @property
-    def all(self) -> list[Trial]:
-        """Every one of them."""
-        return [*self.one_step.values(), *self.iterative.values(), self.longer, self.targeted]
+    def on_every_image(self) -> list[Trial]:
+        """Those that were given every image that the model gets right."""
+        return [*self.one_step.values(), *self.iterative.values(), self.longer]
 
 
-def choose_objectives(bench: Bench) -> tuple[str, ...]:
+def choose_objectives(log: AttackLog) -> tuple[str, ...]:
     """What can be ascended on the model; the first is what an ordinary evaluation takes."""
-    others = ("margin", "dlr") if bench.classes >= 3 else ("margin",)
-    if not isinstance(bench.model, EncodedClassifier):
+    others = ("margin", "dlr") if log.classes >= 3 else ("margin",)
+    if not isinstance(log.model, EncodedClassifier):
         return ("ce", *others)
     # The own loss of a softmax encoding is the cross-entropy: once is enough.
-    own = bench.model.encoding.kind == "cross-entropy"
+    own = log.model.encoding.kind == "cross-entropy"
     return ("own", *others) if own else ("own", "ce", *others)
 
 
-def step_for(threat: Threat, images: Tensor, steps: int) -> float:
-    """Steps that together go two and a half times as far as the ball is wide (Madry et al.)."""
-    return min(2.5 / steps, 0.5) * float(threat.reach(images))
-
-
-def run_gradient_trials(bench: Bench, budget: Budget) -> GradientTrials:
+def run_gradients(log: AttackLog) -> GradientRuns:
     """FGSM and PGD on every objective, a longer PGD on the strongest, and targeted APGD."""
-    objectives, threat = choose_objectives(bench), bench.threat
-    one_step = {
-        name: bench.run(FGSM(threat, objective=name), f"fgsm-{name}", "one-step")
-        for name in objectives
-    }
-    size = step_for(threat, bench.images, budget.steps)
+    objectives, threat, budget = choose_objectives(log), log.threat, log.budget
+    one_step = {name: log.run(FGSM(threat, objective=name), "one-step") for name in objectives}
     iterative = {
-        name: bench.run(
-            PGD(threat, steps=budget.steps, step_size=size, objective=name),
-            f"pgd-{name}",
-            "iterative",
-        )
-        for name in objectives
+        name: log.run(PGD(threat, budget.steps, objective=name), "iterative") for name in objectives
     }
     best = strongest(iterative)
-    longer = PGD(
-        threat,
-        steps=budget.more_steps,
-        step_size=step_for(threat, bench.images, budget.more_steps),
-        restarts=budget.restarts,
-        objective=best,
-    )
-    return GradientTrials(
+    longer = PGD(threat, budget.more_steps, restarts=budget.restarts, objective=best)
+    return GradientRuns(
         reference=objectives[0],
         one_step=one_step,
         iterative=iterative,
         strongest=best,
-        longer=bench.run(longer, f"pgd-{best}-longer", "iterative"),
-        targeted=bench.run(
+        longer=log.run(longer, "iterative", f"pgd-{best}-longer"),
+        targeted=log.run(
             TargetedAPGD(threat, steps=budget.targeted_steps),
-            "apgd-targeted",
             "iterative",
-            given=bench.standing(),
+            "apgd-targeted",
+            given=log.standing(),
         ),
     )
 
@@ -108,3 +87,25 @@ def strongest(by_objective: Mapping[str, Trial]) -> str:
     return max(
         by_objective, key=lambda name: (int(by_objective[name].broken.sum()), ranks.index(name))
     )
+
+
+def loss_curves(runs: GradientRuns) -> list[Cell]:
+    """The loss of every PGD, as the share of the way from its lowest to its highest value.
+
+    The values of different objectives have nothing in common but their course, and that must
+    flatten out. A run in which every image broke early has a short curve.
+    """
+    cells = []
+    for trial in (*runs.iterative.values(), runs.longer):
+        curve = trial.loss_curve
+        series = f"{trial.objective}, longer" if trial is runs.longer else str(trial.objective)
+        shares = (curve - curve.min()) / (curve.max() - curve.min())
+        if not (curve[-1] > curve[0] and bool(shares.isfinite().all())):
+            shares, series = torch.zeros_like(curve), f"{series}: does not rise"
+        place = {"panel": "loss curves", "series": series, **trial.setting}
+        n = int(trial.given.sum())
+        cells += [
+            Cell("", trial.name, "share", value, None, None, n, x=float(step), **place)
+            for step, value in enumerate(shares.tolist())
+        ]
+    return cells

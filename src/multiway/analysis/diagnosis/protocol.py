@@ -5,21 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import date
 from typing import Any
 
 from torch import Tensor, nn
 
-from multiway.analysis.diagnosis.blackbox_checks import (
-    gradient_free_item,
-    noise_item,
-    run_gradient_free,
-    run_noise,
-    run_transfers,
-    transfer_item,
-)
-from multiway.analysis.diagnosis.budget import BUDGETS, Budget
-from multiway.analysis.diagnosis.checklist import Item, Measurement
+from multiway.analysis.diagnosis.attack_log import BUDGETS, AttackLog, Budget, Trial, device_of
+from multiway.analysis.diagnosis.blackbox_checks import missed_item, repeatable_item, run_black_box
+from multiway.analysis.diagnosis.checklist import Item, choose_claim, write_verdict
 from multiway.analysis.diagnosis.gradient_checks import (
     convergence_item,
     objectives_item,
@@ -27,63 +21,60 @@ from multiway.analysis.diagnosis.gradient_checks import (
     zero_gradients_item,
 )
 from multiway.analysis.diagnosis.gradient_runs import (
-    GradientTrials,
+    GradientRuns,
     choose_objectives,
-    run_gradient_trials,
+    loss_curves,
+    run_gradients,
 )
-from multiway.analysis.diagnosis.radius import Radius, radius_item, run_sweep, sweep_radii
+from multiway.analysis.diagnosis.radius import radius_item, run_sweep, sweep_radii
 from multiway.analysis.diagnosis.readout import readout_item
-from multiway.analysis.diagnosis.repeat import repeat_item
 from multiway.analysis.diagnosis.substitute import distil
-from multiway.analysis.diagnosis.trials import Bench, Trial, device_of, in_words
-from multiway.analysis.diagnosis.verdict import choose_claim, write_verdict
+from multiway.attacks import PGD
 from multiway.attacks.checks import check_images, check_model
+from multiway.attacks.names import attack_words
 from multiway.attacks.square import fits_square
 from multiway.errors import MultiwayError
 from multiway.identity import describe
-from multiway.statistics import Interval
+from multiway.results import Cell, Provenance, Result, versions
 from multiway.threat import Threat
 
-__all__ = ["DISTILLED", "Diagnosis", "Progress", "diagnose"]
+__all__ = ["DISTILLED", "Diagnosis", "OnStep", "diagnose"]
 
 # The name of the substitute that is made here.
 DISTILLED = "distilled"
 
 # Called with what is done next, how many steps are done, and how many there are.
-Progress = Callable[[str, int, int], None]
+OnStep = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found.
+    """What the checks found. Its cells have no row until `cells` names the network.
 
     Attributes:
         threat: what the attacker was allowed.
         seed: of all attacks.
         clean: accuracy without an attack.
         claim: accuracy under the one attack that an ordinary evaluation would report.
-        robust: share of the images that withstand everything tried, each image its worst case.
-        items: the checklist.
+        robust: share of the images that no attack breaks, each image in its worst case.
+        figures: the accuracies under each attack, and PGD's loss curves.
+        items: the checklist, with the figures that decide it.
         verdict: in words.
-        sweep: PGD at rising eps, at last without a bound.
         trials: every attack that was run.
-        after: the accuracy after each of the trials at the threat model's eps or below it and
-            all before it, by its name.
-        warnings: what attacks had to say, by kind.
+        warnings: what attacks warned of, by kind.
         budget: what was spent.
         seconds: time it took.
     """
 
     threat: Threat
     seed: int
-    clean: Interval
-    claim: Measurement
-    robust: Interval
+    clean: Cell
+    claim: Cell
+    robust: Cell
+    figures: tuple[Cell, ...]
     items: tuple[Item, ...]
     verdict: str
-    sweep: tuple[Radius, ...]
     trials: tuple[Trial, ...]
-    after: dict[str, Interval]
     warnings: dict[str, str]
     budget: Budget
     seconds: float
@@ -93,29 +84,62 @@ class Diagnosis:
         """The items that failed; a robustness is real when there are none."""
         return tuple(item for item in self.items if item.status == "fail")
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+    def cells(self, row: str, **common: Any) -> tuple[Cell, ...]:
+        """Every figure, for the network called `row`; `common` are fields of all, such as seeds.
+
+        | panel | holds |
+        |---|---|
+        | none | the columns `clean`, `claim` and `worst case` |
+        | `by objective` | accuracy under each attack on all images with the model's gradients |
+        | `by substitute` | accuracy on the images crafted on each substitute |
+        | `worst case so far` | accuracy after each attack and all before it, as they ran |
+        | `loss curves` | PGD's loss at each step x, as a share of its rise; no interval |
+        | `against eps` | accuracy under PGD at x = eps, 0 and infinity among them |
+        | the key of an item | the shares of images that decide it |
+
+        The `series` of an attack is its family.
+        """
+        own = [cell for item in self.items for cell in item.cells]
+        every = (self.clean, self.claim, self.robust, *self.figures, *own)
+        return tuple(replace(cell, row=row, **common) for cell in every)
+
+    def result(self, row: str, data: str = "") -> Result:
+        """The diagnosis as a result: its cells, and all else in `details`."""
+        return Result(
+            name="diagnose",
+            title=f"Is the robustness of {row} real?",
+            chart="dots",
+            cells=self.cells(row),
+            provenance=Provenance(
+                data=data,
+                models=row,
+                n=self.clean.n,
+                seeds=(),
+                minutes=self.seconds / 60,
+                made=date.today().isoformat(),
+                versions=versions(),
+                attack_seed=self.seed,
+                warnings=tuple(f"{kind}: {text}" for kind, text in self.warnings.items()),
+            ),
+            column_name="attack",
+            details=self._details(),
+        )
+
+    def as_dict(self, row: str = "network") -> dict[str, Any]:
+        """The verdict, the checklist, the attacks' settings, and every figure once, as JSON."""
+        document = self.result(row).as_dict()
+        return {**document["details"], "cells": document["cells"]}
+
+    def _details(self) -> dict[str, Any]:
+        words = ("key", "question", "status", "measured", "threshold", "meaning")
         return {
             "verdict": self.verdict,
+            "items": [{name: getattr(item, name) for name in words} for item in self.items],
+            "warnings": self.warnings,
             "threat": describe(self.threat),
             "seed": self.seed,
-            "clean": self.clean.as_dict(),
-            "claim": self.claim.as_dict(),
-            "robust": self.robust.as_dict(),
-            "failed": [item.key for item in self.failed],
-            "items": [item.as_dict() for item in self.items],
-            "sweep": [one.as_dict() for one in self.sweep],
-            "attacks": [
-                {
-                    **trial.as_dict(),
-                    "accuracy_after": self.after[trial.name].as_dict()
-                    if trial.name in self.after
-                    else None,
-                }
-                for trial in self.trials
-            ],
-            "warnings": self.warnings,
             "budget": asdict(self.budget),
+            "attacks": {trial.name: describe(trial.attack) for trial in self.trials},
             "seconds": self.seconds,
         }
 
@@ -130,7 +154,7 @@ def diagnose(
     budget: Budget = BUDGETS["standard"],
     seed: int = 0,
     batch_size: int = 250,
-    progress: Progress | None = None,
+    progress: OnStep | None = None,
 ) -> Diagnosis:
     """Is this robustness real? Ten checks that a robust network passes and a masked one does not.
 
@@ -153,8 +177,8 @@ def diagnose(
         >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 3))
         >>> images = torch.rand(20, 1, 8, 8)
         >>> labels = model(images).argmax(dim=1)
-        >>> found = diagnose(model, images, labels, Linf(0.1), budget=BUDGETS["quick"])
-        >>> found.failed, found.robust.value <= found.clean.value
+        >>> diagnosis = diagnose(model, images, labels, Linf(0.1), budget=BUDGETS["quick"])
+        >>> diagnosis.failed, diagnosis.robust.value <= diagnosis.clean.value
         ((), True)
 
     References:
@@ -165,102 +189,100 @@ def diagnose(
     """
     started = time.perf_counter()
     _check(model, images, threat)
-    count = _Count(progress)
-    bench = Bench(model, images, labels, threat, seed, count.announce, batch_size)
-    if not bool(bench.right.any()):
+    done, total = -1, 0
+
+    def announce(what: str) -> None:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(what, done, total)
+
+    log = AttackLog(model, images, labels, threat, budget, seed, announce, batch_size)
+    if not bool(log.right.any()):
         raise MultiwayError(
-            f"the model classifies none of the {len(images)} images rightly, so there is nothing "
+            f"the model classifies none of the {len(images)} images correctly, so there is nothing "
             "to attack; do the labels, the order of the classes and the normalisation fit?"
         )
-    count.total = _steps(bench, budget, substitutes or {})
-    trials, items, sweep = _examine(bench, budget, substitutes or {})
-    claim = choose_claim(bench, trials)
-    count.finish()
+    sources = dict(substitutes or {})
+    total = _steps(log, len(sources))
+    runs, items = _examine(log, sources)
+    announce("done")
+    claim = choose_claim(runs)
+    attacks = f"{len(log.inside)} attacks, each image in its worst case"
     return Diagnosis(
         threat=threat,
         seed=seed,
-        clean=bench.accuracy(~bench.right),
-        claim=Measurement(
-            "accuracy", bench.accuracy(claim.broken), in_words(claim.attack), claim.objective
-        ),
-        robust=bench.accuracy(bench.broken()),
+        clean=log.cell("clean", ~log.right),
+        claim=log.cell("claim", claim.broken, series=claim.family, **claim.setting),
+        robust=log.cell("worst case", log.broken(), attack=attacks, white_box=True),
+        figures=(*_accuracies(log, runs), *loss_curves(runs)),
         items=tuple(items),
-        verdict=write_verdict(bench, trials, items, claim),
-        sweep=tuple(sweep),
-        trials=tuple(bench.trials),
-        after=_after(bench),
-        warnings=bench.warnings,
+        verdict=write_verdict(log, runs, items, claim),
+        trials=tuple(log.trials),
+        warnings=log.warnings,
         budget=budget,
         seconds=time.perf_counter() - started,
     )
 
 
-def _examine(
-    bench: Bench, budget: Budget, substitutes: Mapping[str, nn.Module]
-) -> tuple[GradientTrials, list[Item], list[Radius]]:
+def _examine(log: AttackLog, sources: dict[str, nn.Module]) -> tuple[GradientRuns, list[Item]]:
     """Run everything. Gradients go first: the others are asked what these have missed."""
-    bench.announce("two passes")
-    repeatable = repeat_item(bench.model, bench.images, bench.batch_size)
-    trials = run_gradient_trials(bench, budget)
-    sweep = run_sweep(bench, trials, budget)
-    sources = dict(substitutes)
-    if budget.student_steps:
-        bench.announce("distilling a substitute")
-        images = bench.images.to(device_of(bench.model, bench.images))
-        steps = budget.student_steps
-        sources[DISTILLED] = distil(bench.model, images, bench.threat, steps, bench.seed)
-    crafted = trials.iterative["margin"].attack
-    transfers = run_transfers(bench, crafted, sources)
-    noises = run_noise(bench, budget)
-    searches = run_gradient_free(bench, budget)
-    items = [
-        one_step_item(bench, trials),
-        transfer_item(bench, transfers),
-        radius_item(bench, sweep),
-        convergence_item(bench, trials),
-        noise_item(bench, noises),
-        gradient_free_item(bench, searches),
-        objectives_item(bench, trials),
-        zero_gradients_item(bench, trials),
-        readout_item(bench, trials.longer, budget.readouts),
+    log.announce("two passes")
+    repeatable = repeatable_item(log.model, log.images, log.batch_size)
+    runs = run_gradients(log)
+    sweep = run_sweep(log, runs)
+    if log.budget.student_steps:
+        log.announce("distilling a substitute")
+        images = log.images.to(device_of(log.model, log.images))
+        steps = log.budget.student_steps
+        sources[DISTILLED] = distil(log.model, images, log.threat, steps, log.seed)
+    run_black_box(log, runs.iterative["margin"].attack, sources)
+    assert isinstance(runs.longer.attack, PGD)
+    return runs, [
+        one_step_item(log, runs),
+        missed_item(log, "transfer"),
+        radius_item(log, runs, sweep),
+        convergence_item(log, runs),
+        missed_item(log, "noise"),
+        missed_item(log, "gradient-free"),
+        objectives_item(log, runs),
+        zero_gradients_item(log, runs),
+        readout_item(log, runs.longer.attack),
         repeatable,
     ]
-    return trials, items, sweep
 
 
-class _Count:
-    """How far a diagnosis is."""
+def _accuracies(log: AttackLog, runs: GradientRuns) -> list[Cell]:
+    """The accuracy under each trial that met every image, and after each of those inside eps."""
+    cells = [
+        log.cell("clean", ~log.right, panel="against eps", series=f"PGD on {runs.strongest}", x=0.0)
+    ]
+    transfers = [trial for trial in log.trials if trial.family == "transfer"]
+    for panel, trials in (("by objective", runs.on_every_image), ("by substitute", transfers)):
+        cells += [
+            log.cell(trial.name, trial.broken, panel=panel, series=trial.family, **trial.setting)
+            for trial in trials
+        ]
+    broken = ~log.right
+    for trial in log.inside:
+        broken = broken | trial.broken
+        attack = f"{attack_words(trial.attack)}, and all before it"
+        cells.append(
+            log.cell(trial.name, broken, panel="worst case so far", series=trial.family,
+                     attack=attack, white_box=True)
+        )  # fmt: skip
+    return cells
 
-    def __init__(self, progress: Progress | None) -> None:
-        self.progress, self.done, self.total = progress, -1, 0
 
-    def announce(self, what: str) -> None:
-        self.done += 1
-        if self.progress is not None:
-            self.progress(what, self.done, self.total)
-
-    def finish(self) -> None:
-        self.announce("done")
-
-
-def _steps(bench: Bench, budget: Budget, substitutes: Mapping[str, nn.Module]) -> int:
+def _steps(log: AttackLog, substitutes: int) -> int:
     """How many announcements there will be before the last."""
-    objectives = len(choose_objectives(bench))
+    objectives = len(choose_objectives(log))
     gradients = 2 * objectives + 2
-    sweep = len(sweep_radii(bench)) - 1 + objectives
-    transfers = len(substitutes) + 2 * bool(budget.student_steps)
-    searches = 2 + 1 + fits_square(bench.threat, bench.images)
+    sweep = len(sweep_radii(log)) - 1 + objectives
+    transfers = substitutes + 2 * bool(log.budget.student_steps)
+    searches = 2 + 1 + fits_square(log.threat, log.images)
     passes_and_readouts = 2
     return gradients + sweep + transfers + searches + passes_and_readouts
-
-
-def _after(bench: Bench) -> dict[str, Interval]:
-    broken, after = ~bench.right, {}
-    for trial in bench.trials:
-        if bench.counts(trial):
-            broken = broken | trial.broken
-            after[trial.name] = bench.accuracy(broken)
-    return after
 
 
 def _check(model: nn.Module, images: Tensor, threat: Threat) -> None:
