@@ -63,7 +63,7 @@ def small_network() -> nn.Module:
 
 
 @functools.cache
-def trained_network(eps: float, epochs: int = 6) -> nn.Module:
+def trained_network(eps: float, epochs: int = 3) -> nn.Module:
     """The small network, trained on PGD images of its own, half clean; eps 0 for clean ones only.
 
     The loop is written out here, apart from the package, so that what is diagnosed owes nothing

@@ -18,18 +18,28 @@ from masks import Quantised, Saturated
 from multiway import EncodedClassifier, Encoding
 from multiway.analysis import BUDGETS, Diagnosis, diagnose
 from multiway.errors import MultiwayError
-from multiway.report.diagnosis import diagnosis_section
-from multiway.report.page import Html, Picture
+from multiway.report.diagnosis import (
+    BADGES,
+    diagnosis_charts,
+    diagnosis_section,
+    diagnosis_text,
+)
+from multiway.report.page import Picture
+from multiway.results import Cell, Result
 from multiway.threat import L2, Linf, Threat
 
 # Less than a user would spend, and enough for faults as plain as these.
-QUICK = replace(
+SMALL = replace(
     BUDGETS["quick"],
-    more_steps=30,
-    square_queries=200,
+    steps=10,
+    more_steps=20,
+    targeted_steps=5,
+    draws=50,
+    square_queries=100,
     nattack_queries=200,
-    student_steps=40,
-    readouts=12,
+    nattack_images=10,
+    student_steps=20,
+    readouts=10,
 )
 
 
@@ -37,14 +47,14 @@ def failed(diagnosis: Diagnosis) -> set[str]:
     return {item.key for item in diagnosis.failed}
 
 
-def status(diagnosis: Diagnosis, key: str) -> str:
-    return next(item.status for item in diagnosis.items if item.key == key)
+def panel(diagnosis: Diagnosis, name: str) -> list[Cell]:
+    return [cell for cell in diagnosis.cells("net") if cell.panel == name]
 
 
 @pytest.fixture(scope="module")
 def honest() -> Diagnosis:
-    images, labels = digits("test", 80)
-    return diagnose(trained_network(EPS), images, labels, Linf(EPS), budget=QUICK)
+    images, labels = digits("test", 60)
+    return diagnose(trained_network(EPS), images, labels, Linf(EPS), budget=SMALL)
 
 
 def test_an_honestly_trained_network_passes_everything(honest: Diagnosis) -> None:
@@ -52,13 +62,13 @@ def test_an_honestly_trained_network_passes_everything(honest: Diagnosis) -> Non
     assert all(item.status == "pass" for item in honest.items)
     assert len(honest.items) == 10
     # It is robust, and neither the attacks nor the network are idle.
-    assert 0.3 < honest.robust.value <= honest.claim.value.value < honest.clean.value
+    assert 0.3 < honest.robust.value <= honest.claim.value < honest.clean.value
     assert honest.verdict.startswith("Nothing speaks against it: robust accuracy ")
 
 
 def test_an_undefended_network_is_no_masked_one() -> None:
     images, labels = digits("test", 60)
-    found = diagnose(trained_network(0.0, 2), images, labels, Linf(0.3), budget=QUICK)
+    found = diagnose(trained_network(0.0, 2), images, labels, Linf(0.3), budget=SMALL)
     assert failed(found) == set()
     assert found.robust.value < 0.05
     assert found.verdict.startswith("Not robust, and it does not hide it: ")
@@ -75,33 +85,31 @@ def test_an_undefended_network_is_no_masked_one() -> None:
 )
 def test_a_masked_network_is_flagged(mask: type[nn.Module], seen_by: set[str]) -> None:
     images, labels = digits("test", 60)
-    model = mask(trained_network(0.0, 2))
-    found = diagnose(model, images, labels, Linf(EPS), budget=QUICK)
-    assert seen_by <= failed(found)
+    bare = trained_network(0.0, 2)
+    # What transfers from the bare network gives the finest mask away, too.
+    substitutes = {"bare": bare} if mask is Shattered else None
+    found = diagnose(mask(bare), images, labels, Linf(EPS), substitutes=substitutes, budget=SMALL)
+    assert seen_by | ({"transfer"} if substitutes else set()) <= failed(found)
     assert "not evidence" in found.verdict
     assert all(key in found.verdict for key in seen_by)
+    for trial in found.trials:
+        if trial.source == "bare":
+            assert trial.family == "transfer"
+            (cell,) = (cell for cell in panel(found, "by substitute") if "bare" in cell.column)
+            assert cell.value == float((trial.among & ~trial.broken).double().mean())
+            assert not cell.white_box
+            assert found.robust.value <= cell.value
 
 
 def test_an_attack_with_too_few_steps_has_not_converged() -> None:
-    images, labels = digits("test", 60)
-    budget = replace(QUICK, steps=1, readouts=1, student_steps=0)
-    found = diagnose(trained_network(0.0, 2), images, labels, Linf(0.07), budget=budget)
-    # Half a step from a random point is less than FGSM's whole step from the image.
+    images, labels = digits("test", 200)
+    budget = replace(SMALL, steps=1, draws=5, square_queries=5, readouts=1, student_steps=0)
+    found = diagnose(trained_network(EPS), images, labels, Linf(0.15), budget=budget)
+    # A step from a random point, whose slope is not that at the image, is less than FGSM's.
     assert failed(found) == {"convergence", "one-step"}
     assert "raise steps and restarts" in found.items[3].meaning
-
-
-def test_what_transfers_from_the_bare_network_gives_the_mask_away() -> None:
-    images, labels = digits("test", 60)
-    bare = trained_network(0.0, 2)
-    budget = replace(QUICK, readouts=1, student_steps=0)
-    found = diagnose(
-        Shattered(bare), images, labels, Linf(EPS), substitutes={"bare": bare}, budget=budget
-    )
-    assert "transfer" in failed(found)
-    moved = next(trial for trial in found.trials if trial.source == "bare")
-    assert moved.family == "transfer"
-    assert found.robust.value <= 1 - float(moved.broken.float().mean())
+    (more,) = panel(found, "convergence")
+    assert more.value > 0.1
 
 
 def plane(classes: int = 3, size: int = 5) -> nn.Module:
@@ -138,16 +146,18 @@ def test_a_linear_model_has_its_closed_form(norm: type[Threat], dual: float) -> 
     clear = (distance / eps - 1).abs() > 0.02
     images, labels, distance = images[clear], labels[clear], distance[clear]
     assert eps < 0.3
-    found = diagnose(model, images, labels, norm(eps), budget=QUICK)
+    found = diagnose(model, images, labels, norm(eps), budget=SMALL)
     assert found.robust.value == pytest.approx(float((distance > eps).double().mean()))
     assert found.clean.value == 1
     assert failed(found) == set()
-    for radius in found.sweep[:-1]:
-        if radius.eps < 0.4:
-            standing = (distance > radius.eps).double().mean()
-            assert radius.accuracy.value == pytest.approx(float(standing), abs=0.02)
-    assert found.sweep[-1].eps == math.inf
-    assert found.sweep[-1].accuracy.value == 0
+    clean, *sweep, unbounded = panel(found, "against eps")
+    assert (clean.x, clean.value) == (0, 1)
+    assert [cell.x for cell in sweep] == [eps * factor for factor in (0.25, 0.5, 1, 1.5, 2)]
+    for cell in sweep:
+        if cell.x is not None and cell.x < 0.4:
+            standing = (distance > cell.x).double().mean()
+            assert cell.value == pytest.approx(float(standing), abs=0.02)
+    assert (unbounded.x, unbounded.value) == (math.inf, 0)
 
 
 class Overshooting(nn.Module):
@@ -172,7 +182,7 @@ def test_an_objective_that_climbs_the_wrong_way_is_called_no_evidence() -> None:
     model = EncodedClassifier(Overshooting(), encoding, gain=2 * beta)
     images = torch.tensor([[0.8, 0.7, 0.0], [0.0, 0.8, 0.7], [0.7, 0.0, 0.8]]).repeat(20, 1)
     labels = torch.tensor([0, 1, 2]).repeat(20)
-    found = diagnose(model, images, labels, Linf(0.2), budget=QUICK)
+    found = diagnose(model, images, labels, Linf(0.2), budget=SMALL)
     by_name = {trial.name: int(trial.broken.sum()) for trial in found.trials}
     assert by_name["fgsm-margin"] == 60
     assert by_name["fgsm-own"] == 0
@@ -183,21 +193,59 @@ def test_an_objective_that_climbs_the_wrong_way_is_called_no_evidence() -> None:
 
 
 def test_every_number_says_where_it_comes_from(honest: Diagnosis) -> None:
-    document = json.loads(json.dumps(honest.as_dict(), allow_nan=False))
-    assert document["robust"]["n"] == 80
-    assert document["failed"] == []
+    document = json.loads(json.dumps(honest.as_dict("net"), allow_nan=False))
+    assert [item["status"] for item in document["items"]] == ["pass"] * 10
     for item in document["items"]:
         assert item["measured"]
         assert item["threshold"]
         assert item["meaning"].endswith(".")
-        assert item["measurements"]
-        for one in item["measurements"]:
-            assert one["low"] <= one["value"] <= one["high"]
-            assert one["n"] > 0
-    assert document["sweep"][-1]["eps"] is None
-    after = [one["accuracy_after"]["value"] for one in document["attacks"] if one["accuracy_after"]]
+        # Its figures are among the cells, and there only.
+        assert "value" not in item
+        where = "against eps" if item["key"] == "radius" else item["key"]
+        assert any(cell["panel"] == where for cell in document["cells"])
+    for cell in document["cells"]:
+        assert cell["row"] == "net"
+        assert cell["n"] > 0
+        if cell["panel"] == "loss curves":
+            assert cell["low"] is cell["high"] is None
+        else:
+            assert cell["low"] <= cell["value"] <= cell["high"]
+    assert document["attacks"]["pgd-ce"]["step_size"] == "0.25 eps"
+    after = [cell["value"] for cell in document["cells"] if cell["panel"] == "worst case so far"]
     assert after == sorted(after, reverse=True)
-    assert after[-1] == document["robust"]["value"]
+    assert after[-1] == honest.robust.value
+
+
+def test_the_cells_are_a_result_that_can_be_written_and_read(honest: Diagnosis) -> None:
+    result = honest.result("net", data="digits")
+    assert Result.from_dict(result.as_dict()) == result
+    assert result.cells[:3] == tuple(
+        replace(cell, row="net") for cell in (honest.clean, honest.claim, honest.robust)
+    )
+    assert {cell.seeds for cell in honest.cells("net", seeds=(3, 4))} == {(3, 4)}
+
+
+def test_loss_curves_go_from_their_lowest_to_their_highest_point(honest: Diagnosis) -> None:
+    trials = {trial.name: trial for trial in honest.trials}
+    curves: dict[str, list[Cell]] = {}
+    for cell in panel(honest, "loss curves"):
+        curves.setdefault(cell.column, []).append(cell)
+    assert {"pgd-ce", "pgd-margin", "pgd-dlr"} < set(curves)
+    for name, cells in curves.items():
+        values = trials[name].loss_curve.numpy()
+        assert [cell.x for cell in cells] == list(range(len(values)))
+        by_hand = np.interp(values, [values.min(), values.max()], [0, 1])
+        assert [cell.value for cell in cells] == pytest.approx(by_hand)
+
+
+def test_a_loss_that_does_not_rise_is_said_to() -> None:
+    images = torch.full((12, 1, 4, 4), 0.5)
+    flat = Quantised(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), levels=1)
+    labels = flat(images).argmax(dim=1)
+    found = diagnose(flat, images, labels, Linf(0.1), budget=replace(SMALL, student_steps=0))
+    curves = panel(found, "loss curves")
+    assert {cell.value for cell in curves} == {0}
+    assert all(cell.series.endswith(": does not rise") for cell in curves)
 
 
 def test_the_worst_case_is_that_of_each_image(honest: Diagnosis) -> None:
@@ -208,28 +256,34 @@ def test_the_worst_case_is_that_of_each_image(honest: Diagnosis) -> None:
     assert not any(bool((trial.broken & ~trial.given).any()) for trial in honest.trials)
 
 
-def test_the_same_in_batches_of_any_size_and_nothing_touched() -> None:
-    model = plane().float().train()
+def some(model: nn.Module) -> tuple[Tensor, Tensor]:
     images = torch.rand(12, 1, 5, 5, generator=torch.Generator().manual_seed(4))
-    labels = model(images).argmax(dim=1)
+    return images, model(images).argmax(dim=1)
+
+
+def test_the_same_in_batches_of_any_size_and_nothing_touched() -> None:
+    # Rounding makes the attacks warn, with counts that must not be those of one batch.
+    model = Quantised(plane().float(), levels=3).train()
+    images, labels = some(model)
     before = torch.get_rng_state(), random.getstate(), repr(np.random.get_state())
     steps: list[tuple[str, int, int]] = []
 
-    def tell(*step: Any) -> None:
+    def note(*step: Any) -> None:
         steps.append(step)
 
-    one, two = (
+    whole, parts = (
         diagnose(
-            model, images, labels, Linf(0.05), budget=QUICK, batch_size=size, progress=tell
+            model, images, labels, Linf(0.05), budget=SMALL, batch_size=size, progress=note
         ).as_dict()
         for size in (250, 5)
     )
-    for document in (one, two):
+    for document in (whole, parts):
         del document["seconds"]
         # Mean losses are summed in another order.
-        for attack in document["attacks"]:
-            attack["loss_curve"] = [round(value, 4) for value in attack["loss_curve"]]
-    assert one == two
+        for cell in document["cells"]:
+            cell["value"] = round(cell["value"], 4)
+    assert whole == parts
+    assert "of 12 images" in whole["warnings"]["zero-gradients"]
     assert model.training
     assert all(weight.requires_grad for weight in model.parameters())
     assert not any(layer._forward_pre_hooks for layer in model.modules())
@@ -241,32 +295,52 @@ def test_the_same_in_batches_of_any_size_and_nothing_touched() -> None:
     assert [done for _, done, _ in steps] == list(range(steps[0][2] + 1)) * 2
 
 
+@pytest.fixture(scope="module")
+def without_student() -> Diagnosis:
+    """No substitute is made, and the one given has a name that HTML would take for markup."""
+    model = plane().float()
+    budget = replace(SMALL, student_steps=0)
+    return diagnose(model, *some(model), Linf(0.05), substitutes={"<b>&": model}, budget=budget)
+
+
 def test_without_a_substitute_transfer_is_not_asked() -> None:
     model = plane().float()
-    images = torch.rand(12, 1, 5, 5, generator=torch.Generator().manual_seed(4))
-    labels = model(images).argmax(dim=1)
-    none = replace(QUICK, student_steps=0)
-    assert status(diagnose(model, images, labels, Linf(0.05), budget=none), "transfer") == (
-        "not applicable"
-    )
+    found = diagnose(model, *some(model), Linf(0.05), budget=replace(SMALL, student_steps=0))
+    assert {item.key for item in found.items if item.status == "not applicable"} >= {"transfer"}
+    assert "not applicable: transfer" in found.verdict
+    assert "with 12 correctly classified images only coarse faults can show" in found.verdict
 
 
-def test_names_are_escaped_on_the_page_and_every_check_is_there() -> None:
-    model = plane().float()
-    images = torch.rand(12, 1, 5, 5, generator=torch.Generator().manual_seed(4))
-    labels = model(images).argmax(dim=1)
-    budget = replace(QUICK, student_steps=0)
-    found = diagnose(model, images, labels, Linf(0.05), substitutes={"<b>&": model}, budget=budget)
-    section = diagnosis_section(found)
-    markup = "".join(block.markup for block in section.blocks if isinstance(block, Html))
+def test_names_are_escaped_on_the_page_and_every_check_is_there(without_student: Diagnosis) -> None:
+    markup = "".join(block.markup for block in diagnosis_text(without_student))
     assert "crafted on &lt;b&gt;&amp;" in markup
     assert "<b>" not in markup
-    assert all(item.question in markup for item in found.items)
-    (picture,) = (block for block in section.blocks if isinstance(block, Picture))
-    panels = picture.figure.axes
-    assert [len(panel.get_title()) > 0 for panel in panels] == [True] * 4
-    # One bar for each attack inside the threat model.
-    assert len(panels[3].patches) == len(found.after)
+    for item in without_student.items:
+        assert item.question in markup
+        # The badge is a word and a sign, not a colour alone.
+        assert BADGES[item.status] in markup
+
+
+def test_the_charts_hold_the_figures(without_student: Diagnosis) -> None:
+    lines, dots = diagnosis_charts(without_student, "net")
+    assert {cell.panel for cell in lines.cells} == {"against eps", "loss curves"}
+    assert all(cell.x is not None for cell in lines.cells)
+    after = [cell for cell in dots.cells if cell.panel == "worst case so far"]
+    # One for each attack inside the threat model, by its name.
+    inside = [trial.name for trial in without_student.trials if trial.eps <= 0.05]
+    assert [cell.row for cell in after] == inside
+    assert [cell.value for cell in after] == [
+        cell.value for cell in panel(without_student, "worst case so far")
+    ]
+
+
+def test_two_figures_are_drawn(without_student: Diagnosis) -> None:
+    pytest.importorskip("multiway.report.line_chart")
+    pytest.importorskip("multiway.report.dot_plot")
+    blocks = diagnosis_section(without_student, "net").blocks
+    lines, dots = (block.figure for block in blocks if isinstance(block, Picture))
+    for figure in (lines, dots):
+        assert len([axes for axes in figure.axes if axes.get_title()]) == 2
 
 
 @pytest.mark.parametrize(
@@ -274,7 +348,7 @@ def test_names_are_escaped_on_the_page_and_every_check_is_there() -> None:
     [
         ({"threat": Linf(math.inf)}, "one finite eps"),
         ({"threat": Linf(torch.full((6,), 0.1))}, "one finite eps"),
-        ({"labels": torch.tensor([1, 2, 0, 1, 2, 0])}, "none of the 6 images rightly"),
+        ({"labels": torch.tensor([1, 2, 0, 1, 2, 0])}, "none of the 6 images correctly"),
         ({"labels": torch.arange(6)}, "labels run from 0 to 5"),
         ({"labels": torch.zeros(5, dtype=torch.int64)}, "6 images and 5 labels"),
         ({"images": torch.full((6, 1, 5, 5), 200.0)}, "divide them by 255"),

@@ -30,10 +30,12 @@ def attack_words(attack: Attack) -> str:
     """An attack in words: name, steps (or queries or draws), restarts and threat model.
 
     Example:
-        >>> from multiway.attacks import PGD
+        >>> from multiway.attacks import PGD, Noise
         >>> from multiway.threat import Linf
         >>> attack_words(PGD(Linf(8 / 255), steps=100, restarts=2))
         'PGD, 100 steps, 2 restarts, Linf 8/255'
+        >>> attack_words(Noise(Linf(0.3), draws=250, kind="corners"))
+        'Noise, 250 corners draws, Linf 0.3'
     """
     name = type(attack).__name__
     parts = [name.upper() if len(name) <= 4 else name]
