@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -200,8 +200,8 @@ class AttackLog:
             # They are part of the diagnosis, each kind once.
             warnings.simplefilter("ignore", AttackWarning)
             self.warnings.update(show_warnings(batches, self.warnings))
-        results = [batch.result for batch in batches]
-        return self._keep(name, family, attack, among, given, results)
+        result = AttackResult.join([batch.result for batch in batches]) if batches else None
+        return self._keep(name, family, attack, among, given, result)
 
     def run_transfer(self, attack: Attack, name: str, source: nn.Module) -> Trial:
         """Craft on `source`, the substitute called `name`, and show the model the result."""
@@ -221,7 +221,7 @@ class AttackLog:
             )
         # Of the result on the source only the images count; success is the model's own error.
         result = replace(moved.crafted, success=moved.predictions["model"] != self.labels[right])
-        return self._keep(f"transfer-{name}", "transfer", attack, right, right, [result], name)
+        return self._keep(f"transfer-{name}", "transfer", attack, right, right, result, name)
 
     def _keep(
         self,
@@ -230,17 +230,15 @@ class AttackLog:
         attack: Attack,
         among: Tensor,
         given: Tensor,
-        results: Sequence[AttackResult],
+        result: AttackResult | None,
         source: str | None = None,
     ) -> Trial:
-        def spread(field: str) -> Tensor:
-            """A mask of the images `given`, put back among all N."""
-            whole = torch.zeros_like(given)
-            whole[given] = torch.cat([getattr(result, field) for result in results] or [whole[:0]])
-            return whole
-
-        curve = AttackResult.join(results).loss_curve if results else torch.zeros(0)
-        broken, zero, nan = map(spread, ("success", "zero_gradients", "nan_gradients"))
+        """The trial of a `result` on the images `given`, put back among all N."""
+        broken, zero, nan = (torch.zeros_like(given) for _ in range(3))
+        curve = torch.zeros(0)
+        if result is not None:
+            broken[given], curve = result.success, result.loss_curve
+            zero[given], nan[given] = result.zero_gradients, result.nan_gradients
         trial = Trial(name, family, attack, among, given, broken, zero, nan, curve, source)
         self.trials.append(trial)
         return trial

@@ -21,12 +21,7 @@ from multiway.analysis.diagnosis.checklist import (
 )
 from multiway.analysis.diagnosis.gradient_runs import GradientRuns
 
-__all__ = [
-    "convergence_item",
-    "objectives_item",
-    "one_step_item",
-    "zero_gradients_item",
-]
+__all__ = ["convergence_item", "objectives_item", "one_step_item", "zero_gradients_item"]
 
 # What is allowed beyond chance, as shares of the images that were attacked.
 ALLOWED_CHANGE = 0.05  # broken by more steps and restarts

@@ -12,13 +12,7 @@ from multiway.attacks import FGSM, PGD, TargetedAPGD
 from multiway.classifier import EncodedClassifier
 from multiway.results import Cell
 
-__all__ = [
-    "GradientRuns",
-    "choose_objectives",
-    "loss_curves",
-    "run_gradients",
-    "strongest",
-]
+__all__ = ["GradientRuns", "choose_objectives", "loss_curves", "run_gradients", "strongest"]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from multiway.threat import Threat, make_streams
 __all__ = ["Features", "Readout", "fit_readout", "readout_item"]
 
 # Points around an image: inside (at up to half of eps), on the surface, and candidates for the
-# one that is to be told from all of them.
+# one that is to be separated from all of them.
 INNER, SURFACE, CANDIDATES = 100, 500, 5
 
 # Points in one forward pass.
