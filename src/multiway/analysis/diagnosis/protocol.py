@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import date
 from typing import Any
 
 from torch import Tensor, nn
@@ -35,7 +34,7 @@ from multiway.attacks.names import attack_words
 from multiway.attacks.square import fits_square
 from multiway.errors import MultiwayError
 from multiway.identity import describe
-from multiway.results import Cell, Provenance, Result, versions
+from multiway.results import Cell, Provenance, Result
 from multiway.threat import Threat
 
 __all__ = ["DISTILLED", "Diagnosis", "OnStep", "diagnose"]
@@ -105,22 +104,14 @@ class Diagnosis:
 
     def result(self, row: str, data: str = "") -> Result:
         """The diagnosis as a result: its cells, and all else in `details`."""
+        made = Provenance.now(data, [row], self.clean.n, self.seed)
+        warnings = tuple(f"{kind}: {text}" for kind, text in self.warnings.items())
         return Result(
             name="diagnose",
             title=f"Is the robustness of {row} real?",
             chart="dots",
             cells=self.cells(row),
-            provenance=Provenance(
-                data=data,
-                models=row,
-                n=self.clean.n,
-                seeds=(),
-                minutes=self.seconds / 60,
-                made=date.today().isoformat(),
-                versions=versions(),
-                attack_seed=self.seed,
-                warnings=tuple(f"{kind}: {text}" for kind, text in self.warnings.items()),
-            ),
+            provenance=replace(made, minutes=self.seconds / 60, warnings=warnings),
             column_name="attack",
             details=self._details(),
         )
