@@ -48,8 +48,11 @@ def check_images(images: Tensor) -> None:
         )
 
 
-def check_labels(labels: Tensor, classes: int) -> None:
+def check_labels(labels: Tensor, classes: int, name: str = "labels") -> None:
     """Refuse anything but int64 [N], N > 0, with values in 0..classes-1.
+
+    Args:
+        name: what they are, for the message.
 
     Example:
         >>> check_labels(torch.tensor([0, 9]), classes=10)
@@ -60,19 +63,19 @@ def check_labels(labels: Tensor, classes: int) -> None:
     """
     if labels.ndim == 2 and labels.shape[1] > 1:
         raise MultiwayError(
-            f"labels have shape {list(labels.shape)}, as one-hot vectors do: "
-            "class numbers [N] are needed, labels.argmax(1)"
+            f"{name} have shape {list(labels.shape)}, as one-hot vectors do: "
+            f"class numbers [N] are needed, {name}.argmax(1)"
         )
     if labels.ndim != 1:
-        raise MultiwayError(f"labels have shape {list(labels.shape)}: one axis is needed, [N]")
+        raise MultiwayError(f"{name} have shape {list(labels.shape)}: one axis is needed, [N]")
     if labels.dtype != torch.int64:
         kind = str(labels.dtype).removeprefix("torch.")
-        raise MultiwayError(f"labels are {kind}: int64 class numbers are needed, labels.long()")
+        raise MultiwayError(f"{name} are {kind}: int64 class numbers are needed, {name}.long()")
     if len(labels) == 0:
-        raise MultiwayError("labels are empty: there is nothing to classify")
+        raise MultiwayError(f"{name} are empty: there is nothing to classify")
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise MultiwayError(
-            f"labels run from {low} to {high}, but must lie in 0 to {classes - 1}: "
+            f"{name} run from {low} to {high}, but must lie in 0 to {classes - 1}: "
             f"the model knows {classes} classes"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,10 +31,10 @@ from multiway.attacks import (
     evaluate,
     transfer,
 )
-from multiway.attacks.batches import Batch
 from multiway.attacks.evaluate import CLEAN, STANDING
-from multiway.attacks.pgd import default_share, paper_step
-from multiway.errors import MultiwayError
+from multiway.attacks.names import attack_words
+from multiway.attacks.pgd import default_step
+from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.identity import describe, fingerprint
 from multiway.threat import L2, Linf
 
@@ -124,12 +125,20 @@ class Killed(Exception):
     """Stands for the power cut."""
 
 
-@pytest.mark.parametrize("survived", [1, 4, 6, 9])
+def kept(directory: Path, kind: str = "attacked") -> dict[str, int]:
+    """When each batch in a store was written, by its key."""
+    files = directory.glob(f"artifacts/{kind}/*/tensors.safetensors")
+    return {file.parent.name: file.stat().st_mtime_ns for file in files}
+
+
+@pytest.mark.parametrize("survived", [1, 6, 9])
 def test_a_killed_evaluation_goes_on_and_ends_in_the_same_figures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, survived: int
+    tmp_path: Path, survived: int
 ) -> None:
     model, images, labels = problem()
-    expected = evaluate(model, images, labels, SUITE, batch_size=5)
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    expected = evaluate(model, images, labels, SUITE, batch_size=5, directory=whole)
+    assert figures(evaluate(model, images, labels, SUITE, batch_size=5)) == figures(expected)
     seen: list[Progress] = []
 
     def stop(progress: Progress) -> None:
@@ -138,49 +147,41 @@ def test_a_killed_evaluation_goes_on_and_ends_in_the_same_figures(
             raise Killed
 
     with pytest.raises(Killed):
-        evaluate(model, images, labels, SUITE, batch_size=5, directory=tmp_path, progress=stop)
-    # A file cut short under its temporary name is not taken for a finished batch.
-    done = list(tmp_path.rglob("*.safetensors"))
-    assert len(done) == survived
-    (done[0].parent / ".00009.safetensors.1").write_bytes(b"half")
-
-    computed = []
-    compute = Batch.compute
-
-    def counted(*args: object) -> Batch:
-        computed.append(1)
-        return compute(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Batch, "compute", counted)
-    resumed = evaluate(model, images, labels, SUITE, batch_size=5, directory=tmp_path)
-    total = len(list(tmp_path.rglob("0*.safetensors")))
-    assert len(computed) == total - survived
-    assert figures(resumed) == figures(expected)
-    assert torch.equal(resumed.adversarial, expected.adversarial)
-
-    again = evaluate(model, images, labels, SUITE, batch_size=5, directory=tmp_path)
-    assert len(computed) == total - survived
-    assert figures(again) == figures(expected)
+        evaluate(model, images, labels, SUITE, batch_size=5, directory=resumed, progress=stop)
+    before = kept(resumed)
+    assert len(before) == survived
+    # The next batches were cut short: one under its own name and one under a temporary one.
+    cut_short = sorted(kept(whole).keys() - before)[:2]
+    for name, key in zip((".tensors.1", "tensors.safetensors"), cut_short, strict=True):
+        folder = resumed / "work" / f"attacked-{key}"
+        folder.mkdir()
+        (folder / name).write_bytes(b"half")
+    for _ in range(2):
+        found = evaluate(model, images, labels, SUITE, batch_size=5, directory=resumed)
+        assert figures(found) == figures(expected)
+        assert torch.equal(found.adversarial, expected.adversarial)
+        # What was finished has not been computed again.
+        after = kept(resumed)
+        assert after.keys() == kept(whole).keys()
+        assert before.items() <= after.items()
+        before = after
 
 
 def test_what_determines_a_result_decides_whether_it_is_computed_again(tmp_path: Path) -> None:
     model, images, labels = problem()
 
-    def folders() -> int:
-        return len(list(tmp_path.iterdir()))
-
     attack = PGD(THREAT, steps=2)
     evaluate(model, images, labels, [attack], directory=tmp_path)
     evaluate(model, images, labels, [attack], directory=tmp_path)
-    assert folders() == 1
+    assert len(kept(tmp_path)) == 1
     evaluate(model, images, labels, [replace(attack, steps=3)], directory=tmp_path)
     evaluate(model, images, labels, [attack], seed=1, directory=tmp_path)
     evaluate(model, images[:9], labels[:9], [attack], directory=tmp_path)
-    evaluate(Perceptron((8,), scale=-4.0), images, labels, [attack], directory=tmp_path)
+    evaluate(Perceptron((8,), scale=2.0), images, labels, [attack], directory=tmp_path)
     with torch.no_grad():
         next(model.parameters()).add_(1e-6)
     evaluate(model, images, labels, [attack], directory=tmp_path)
-    assert folders() == 6
+    assert len(kept(tmp_path)) == 6
 
 
 class Settings(nn.Module):
@@ -241,25 +242,44 @@ def test_models_that_differ_in_their_scores_alone_never_share_batches(
     _, images, labels = problem()
     attack = PGD(THREAT, steps=2)
 
-    def folders(scale: float) -> int:
+    def batches(scale: float) -> tuple[int, int]:
         model = Hiding(scale)
         if how == "evaluate":
             evaluate(model, images, labels, [attack], directory=tmp_path)
         else:
             transfer(attack, model, {"itself": model}, images, labels, directory=tmp_path)
-        return len(list(tmp_path.iterdir()))
+        return len(kept(tmp_path)), len(kept(tmp_path, "scores"))
 
     assert fingerprint(Hiding(1.0)) == fingerprint(Hiding(1.5))
-    assert [folders(scale) for scale in (1.0, 1.5, 1.0, 1.5, 2.0, 1 + 1e-9)] == [1, 2, 2, 2, 3, 3]
+    counted = [batches(scale) for scale in (1.0, 1.5, 1.0, 1.5, 2.0, 1 + 1e-9)]
+    assert counted == [(n, n) for n in (1, 2, 2, 2, 3, 3)]
 
 
-def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
+def test_a_damaged_batch_is_set_aside_and_computed_again(tmp_path: Path) -> None:
     model, images, labels = problem()
-    evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
-    (path,) = tmp_path.rglob("*.safetensors")
+    first = evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
+    (path,) = tmp_path.glob("artifacts/attacked/*/tensors.safetensors")
     path.write_bytes(b"nothing of the kind")
-    with pytest.raises(MultiwayError, match=path.name):
+    with pytest.warns(MultiwayWarning, match=f"{path.name} was cut short.*computed again"):
+        again = evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
+    assert figures(again) == figures(first)
+    (aside,) = (tmp_path / "damaged").iterdir()
+    assert (aside / path.name).read_bytes() == b"nothing of the kind"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
+
+
+def test_the_cells_are_the_rows() -> None:
+    model, images, labels = problem()
+    found = evaluate(model, images, labels, SUITE)
+    cells = found.cells("net", seeds=(7,))
+    assert [cell.column for cell in cells] == ["clean", *(row.attack for row in found.rows)]
+    assert [cell.interval for cell in cells] == [found.clean, *(r.accuracy for r in found.rows)]
+    assert {(cell.row, cell.metric, cell.seeds) for cell in cells} == {("net", "accuracy", (7,))}
+    assert [cell.attack for cell in cells] == [None, *map(attack_words, SUITE)]
+    assert [cell.objective for cell in cells] == [None, "ce", "margin", "dlr", None]
+    assert [cell.white_box for cell in cells] == [False, True, True, True, True]
 
 
 def test_progress_tells_where_it_is() -> None:
@@ -291,7 +311,7 @@ def test_each_kind_of_warning_is_shown_once(tmp_path: Path) -> None:
     first = found.rows[0]
     assert first.zero_gradients > 5
     left = first.attacked - first.broken
-    assert f"zero at {left} of {first.attacked} images" in found.warnings["zero-gradients"]
+    assert f"zero at {left} of {first.attacked} images" in str(found.warnings["zero-gradients"])
 
 
 @pytest.mark.parametrize(
@@ -394,12 +414,21 @@ def test_the_papers_settings() -> None:
     assert (short.steps, short.restarts, short.random_start) == (1000, 1, True)
     # The paper does not say how long its steps are: at eps .3, Madry's .01.
     assert short.step_size is long.step_size is None
-    assert 0.3 * default_share(1000) == 0.3 * default_share(5000) == pytest.approx(0.01)
-    assert paper_step(Linf(0.3)) == pytest.approx(0.01)
-    assert paper_step(L2(3.0)) == pytest.approx(0.1)
-    with pytest.raises(MultiwayError, match="leave step_size to PGD"):
-        paper_step(L2(torch.tensor([1.0, 2.0])))
+    for steps in (1000, 5000):
+        assert default_step(Linf(0.3), torch.zeros(1, 4), steps) == pytest.approx(0.01)
     assert (long.steps, long.restarts, long.objective) == (5000, 50, "margin")
+
+
+def test_the_default_step_is_a_share_of_each_radius() -> None:
+    images = torch.zeros(2, 1, 4, 4)
+    assert default_step(L2(3.0), images, 100) == pytest.approx(0.1)
+    assert default_step(Linf(0.3), images, 10) == pytest.approx(0.075)
+    each = default_step(Linf(torch.tensor([0.1, 0.4])), images, 1)
+    assert torch.as_tensor(each).tolist() == pytest.approx([0.1, 0.4])
+    # Without a bound it is a share of the whole space: 4 across in L2.
+    assert default_step(L2(math.inf), images, 5) == pytest.approx(2.0)
+    # A default that decides a result is a part of what a result is kept under.
+    assert describe(PGD(Linf(0.3), steps=10))["step_size"] == "0.25 eps"
 
 
 def test_a_value_is_described_by_all_that_it_is() -> None:

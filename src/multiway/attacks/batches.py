@@ -1,36 +1,26 @@
-"""One batch of an evaluation: computing it, and keeping it so that it is never computed twice."""
+"""An attack batch by batch: each is computed once, or found where it is kept."""
 
 from __future__ import annotations
 
-import itertools
-import json
 import time
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from multiway.attacks.base import Attack
-from multiway.attacks.checks import AttackWarning, Note, warn
+from multiway.attacks.checks import Note, collect_warnings, warn
 from multiway.attacks.result import AttackResult
-from multiway.errors import MultiwayError
-from multiway.files import make_directory
-from multiway.weights import read_tensors, write_tensors
+from multiway.cache import Cache, Computed
 
-__all__ = ["Batch", "BatchStore", "show_warnings"]
-
-# The file of a store that holds the scores of the clean images, and how much of the largest one
-# they may differ by on another day (another number of threads rounds differently).
-SCORES = "clean-scores"
-SAME = 1e-5
+__all__ = ["Batch", "attack_batches", "show_warnings"]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """An attack's result on one batch, on the CPU, with its warnings (by kind) and its time."""
+    """An attack's result on one batch, where its images are, with its warnings by kind."""
 
     result: AttackResult
     notes: dict[str, Note]
@@ -48,83 +38,47 @@ class Batch:
         """Run `attack`; its warnings are collected rather than shown once for each batch."""
         device = next((weight.device for weight in model.parameters()), images.device)
         start = time.perf_counter()
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with collect_warnings() as notes:
             result = attack(model, images.to(device), labels.to(device), seed=seed)
         seconds = time.perf_counter() - start
-        notes: dict[str, Note] = {}
-        for one in caught:
-            if isinstance(one.message, AttackWarning):
-                notes.setdefault(one.message.kind, one.message.note)
-            else:
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-        return cls(_on(images.device, result), notes, seconds)
+        return cls(_on(images.device, vars(result)), notes, seconds)
 
 
-class BatchStore:
-    """Finished batches of one attack, one safetensors file each."""
+def attack_batches(
+    attack: Attack,
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    chosen: Tensor,
+    *,
+    batch_size: int,
+    seed: int,
+    cache: Cache | None,
+) -> Iterator[tuple[Tensor, Batch]]:
+    """`attack` on the images at `chosen` [M], `batch_size` at a time.
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = make_directory(directory)
+    What happens to a batch depends on its images alone, so it is kept under their places.
 
-    @classmethod
-    def of(cls, directory: Path, scores: Tensor) -> BatchStore:
-        """The store in `directory` of the model that gives the clean images `scores` [N, K].
-
-        A fingerprint cannot see all that a model may depend on. So the scores are kept beside the
-        batches, and a model with others gets a folder of its own: the same name with a number.
-        """
-        for number in itertools.count(2):
-            store = cls(directory)
-            path = directory / SCORES
-            if not path.exists():
-                write_tensors({"scores": scores.cpu()}, path)
-                return store
-            kept = read_tensors(path).get("scores")
-            if kept is not None and _same(kept, scores.cpu()):
-                return store
-            directory = directory.with_name(
-                f"{directory.name.rpartition('~')[0] or directory.name}~{number}"
-            )
-        raise AssertionError("there is no last number")
-
-    def write(self, place: int, batch: Batch) -> None:
-        """Keep `batch`; a reader sees all of it or nothing."""
-        # Copies: of tensors that share their memory only one would be written.
-        tensors = {
-            field.name: getattr(batch.result, field.name).clone() for field in fields(AttackResult)
-        }
-        told = {kind: asdict(note) for kind, note in batch.notes.items()}
-        notes = json.dumps({"warnings": told, "seconds": batch.seconds})
-        tensors["notes"] = torch.tensor(list(notes.encode()), dtype=torch.uint8)
-        write_tensors(tensors, self._path(place))
-
-    def read(self, place: int) -> Batch | None:
-        """The batch number `place`, or None if it is not finished."""
-        path = self._path(place)
-        if not path.exists():
-            return None
-        try:
-            tensors = read_tensors(path)
-        except MultiwayError as error:
-            raise MultiwayError(f"{error}; delete it and that batch is computed again") from error
-        try:
-            notes = json.loads(bytes(tensors.pop("notes").tolist()))
-            told = {kind: Note(**note) for kind, note in notes["warnings"].items()}
-            return Batch(AttackResult(**tensors), told, notes["seconds"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise MultiwayError(
-                f"{path} is not a batch of an evaluation ({error}); delete it and it will be "
-                "computed again"
-            ) from error
-
-    def _path(self, place: int) -> Path:
-        return self.directory / f"{place:05d}.safetensors"
+    Yields:
+        The places of a batch's images, and what became of them.
+    """
+    # Nothing is split into one part of nothing.
+    for places in torch.split(chosen, batch_size) if len(chosen) else ():
+        part = replace(attack, threat=attack.threat.take(places))
+        given = (part, model, images[places], labels[places], seed)
+        if cache is None:
+            yield places, Batch.compute(*given)
+            continue
+        tensors, record = cache.get(
+            "attacked", partial(_compute, *given), attack=attack, places=places, seed=seed
+        )
+        notes = {kind: Note(**note) for kind, note in record.notes["warnings"].items()}
+        yield places, Batch(_on(images.device, tensors), notes, record.seconds)
 
 
 def show_warnings(
-    batches: Sequence[Batch], known: Mapping[str, str] | None = None
-) -> dict[str, str]:
+    batches: Sequence[Batch], known: Mapping[str, object] | None = None
+) -> dict[str, Note]:
     """Warn once of each kind that is not `known`, with the numbers of all batches; returns them."""
     total = sum(len(batch.result.success) for batch in batches)
     notes: dict[str, Note] = {}
@@ -135,16 +89,19 @@ def show_warnings(
                 notes[kind] = Note(notes.get(kind, note).text, count, total)
     for kind, note in notes.items():
         warn(kind, note.text, note.count, note.total)
-    return {kind: str(note) for kind, note in notes.items()}
+    return notes
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors of scores differ by no more than another order of sums explains."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return torch.allclose(one, other, rtol=0, atol=SAME * float(other.abs().max()))
+def _compute(
+    attack: Attack, model: nn.Module, images: Tensor, labels: Tensor, seed: int
+) -> Computed:
+    """A batch as it is kept."""
+    batch = Batch.compute(attack, model, images, labels, seed)
+    notes = {kind: asdict(note) for kind, note in batch.notes.items()}
+    return vars(batch.result), {"warnings": notes, "seconds": batch.seconds}
 
 
-def _on(device: torch.device, result: AttackResult) -> AttackResult:
-    values = {field.name: getattr(result, field.name).to(device) for field in fields(AttackResult)}
-    return AttackResult(**values)
+def _on(device: torch.device, tensors: Mapping[str, Tensor]) -> AttackResult:
+    return AttackResult(
+        **{each.name: tensors[each.name].to(device) for each in fields(AttackResult)}
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +28,7 @@ __all__ = [
     "check_placement",
     "check_scores",
     "clean_scores",
+    "collect_warnings",
     "warn",
     "warn_if_random",
     "warn_of_probabilities",
@@ -72,6 +75,23 @@ def warn(kind: str, text: str, count: int = 0, total: int = 0) -> None:
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     warnings.warn(AttackWarning(kind, Note(text, count, total)), stacklevel=level)
+
+
+@contextlib.contextmanager
+def collect_warnings() -> Iterator[dict[str, Note]]:
+    """The first `AttackWarning` of each kind inside the block, by kind; it is not shown.
+
+    Other warnings are shown when the block ends.
+    """
+    notes: dict[str, Note] = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield notes
+    for each in caught:
+        if isinstance(each.message, AttackWarning):
+            notes.setdefault(each.message.kind, each.message.note)
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def check_count(name: str, value: int) -> None:
@@ -144,10 +164,7 @@ def check_labels_and_targets(
             continue
         if not isinstance(given, Tensor):
             raise MultiwayError(f"{name} are {type(given).__name__}; they must be a tensor [N]")
-        try:
-            check_labels(given, classes)
-        except MultiwayError as error:
-            raise MultiwayError(str(error).replace("labels", name)) from None
+        check_labels(given, classes, name)
         if len(given) != len(images):
             raise MultiwayError(f"there are {len(images)} images and {len(given)} {name}")
         if given.device != images.device:
@@ -210,7 +227,7 @@ def check_scores(scores: Tensor) -> None:
     if broken:
         raise MultiwayError(
             f"the model returns NaN or infinite scores for {broken} of {len(scores)} unattacked "
-            "images; mend the model or its weights first"
+            "images; fix the model or its weights first"
         )
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from multiway import __version__
 from multiway.attacks.base import Attack, untouched
-from multiway.attacks.batches import Batch, BatchStore, show_warnings
+from multiway.attacks.batches import Batch, attack_batches, show_warnings
 from multiway.attacks.checks import (
+    Note,
     check_count,
     check_images,
     check_labels_and_targets,
@@ -21,16 +21,17 @@ from multiway.attacks.checks import (
     check_scores,
     clean_scores,
 )
-from multiway.attacks.names import attack_name
+from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.result import AttackResult
+from multiway.cache import Cache
 from multiway.errors import MultiwayError
-from multiway.identity import fingerprint
+from multiway.results import Cell
 from multiway.statistics import Interval, proportion
 from multiway.threat import L2, Linf
 
 __all__ = ["CLEAN", "STANDING", "Evaluation", "Progress", "Row", "evaluate", "predict", "score"]
 
-# In `Evaluation.broken_by`: wrong without an attack, and withstood them all.
+# In `Evaluation.broken_by`: wrong without an attack, and right under all of them.
 CLEAN, STANDING = -1, -2
 
 
@@ -58,6 +59,8 @@ class Row:
         zero_gradients: images at which every gradient was zero.
         nan_gradients: images at which a gradient was not finite.
         seconds: time spent, in this run and in those it resumes.
+        words: the attack with its settings, in words.
+        objective: what it ascends; None for an attack that follows no objective of the user's.
     """
 
     attack: str
@@ -69,6 +72,8 @@ class Row:
     zero_gradients: int
     nan_gradients: int
     seconds: float
+    words: str
+    objective: str | None
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class Evaluation:
         adversarial: [N, ...], the image that broke it, or the image itself.
         linf: the largest change of a pixel, [N].
         l2: the Euclidean norm of the change, [N].
-        warnings: what users should know, by kind.
+        warnings: what users should know, by kind, with the numbers of images it is about.
     """
 
     clean: Interval
@@ -93,17 +98,38 @@ class Evaluation:
     adversarial: Tensor
     linf: Tensor
     l2: Tensor
-    warnings: dict[str, str]
+    warnings: dict[str, Note]
+
+    def cells(self, row: str, **common: Any) -> tuple[Cell, ...]:
+        """The clean accuracy, and after each attack what is left of it; `common` fields for all.
+
+        Example:
+            >>> from multiway.attacks import FGSM
+            >>> network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+            >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
+            >>> found = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="ce")])
+            >>> [(cell.column, cell.attack) for cell in found.cells("mine")]
+            [('clean', None), ('fgsm-ce', 'FGSM, Linf 0.5')]
+        """
+        clean = Cell.of(row, "clean", self.clean, "accuracy", **common)
+        attacked = (
+            Cell.of(
+                row, each.attack, each.accuracy, "accuracy",
+                **{"objective": each.objective, "attack": each.words, "white_box": True, **common},
+            )
+            for each in self.rows
+        )  # fmt: skip
+        return (clean, *attacked)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures, without the images, for JSON."""
+        """The figures and what they cost, without the images, for JSON."""
         return {
             "clean": self.clean.as_dict(),
             "robust": self.robust.as_dict(),
             "attacks": [asdict(row) for row in self.rows],
             "largest_linf": float(self.linf.max()),
             "largest_l2": float(self.l2.max()),
-            "warnings": self.warnings,
+            "warnings": {kind: str(note) for kind, note in self.warnings.items()},
         }
 
 
@@ -129,8 +155,9 @@ def evaluate(
         attacks: untargeted.
         batch_size: images attacked together.
         seed: of all randomness.
-        directory: where each finished batch is kept, under a hash of all that determines it. A run
-            that was killed goes on from there and ends in the same figures.
+        directory: the folder of a `Store` in which each finished batch is kept under a hash of all
+            that determines it; made when it is not there. A run that was killed goes on from there
+            and ends in the same figures.
         progress: called after each batch.
 
     Example:
@@ -153,32 +180,24 @@ def evaluate(
     check_scores(scores)
     predictions = scores.argmax(dim=1)
     check_labels_and_targets(images, labels, None, scores.shape[1])
-    data = (images, labels, predictions)
-    key = fingerprint(model, data=data, seed=seed, batch_size=batch_size, version=__version__)
+    cache = None if directory is None else Cache(directory, model, scores, data=(images, labels))
     state = _State(images, predictions == labels)
     rows = []
     for number, (name, attack) in enumerate(zip(names, attacks, strict=True)):
         standing = state.standing()
-        # An attack's batches depend on what the attacks before it left.
-        key = fingerprint(nn.Identity(), before=key, attack=attack)
-        store = None if directory is None else BatchStore.of(directory / f"{name}-{key}", scores)
-        found: list[Batch] = []
-        # Nothing is split into one part of nothing.
-        parts = torch.split(standing, batch_size) if len(standing) else ()
-        for place, chosen in enumerate(parts):
-            batch = None if store is None else store.read(place)
-            if batch is None:
-                part = replace(attack, threat=attack.threat.take(chosen))
-                batch = Batch.compute(part, model, images[chosen], labels[chosen], seed)
-                if store is not None:
-                    store.write(place, batch)
-            found.append(batch)
-            state.take_in(number, chosen, batch.result)
+        batches: list[Batch] = []
+        done = 0
+        for places, batch in attack_batches(
+            attack, model, images, labels, standing,
+            batch_size=batch_size, seed=seed, cache=cache,
+        ):  # fmt: skip
+            batches.append(batch)
+            done += len(places)
+            state.take_in(number, places, batch.result)
             if progress is not None:
-                done = sum(len(part.result.success) for part in found)
                 progress(Progress(name, done, len(standing), len(state.standing())))
-        state.warnings |= show_warnings(found, known=state.warnings)
-        rows.append(_row(name, found, state))
+        state.warnings |= show_warnings(batches, known=state.warnings)
+        rows.append(_row(name, attack, batches, state))
     return Evaluation(
         clean=proportion(int((predictions == labels).sum()), len(images)),
         robust=proportion(len(state.standing()), len(images)),
@@ -219,29 +238,33 @@ class _State:
     def __init__(self, images: Tensor, right: Tensor) -> None:
         self.adversarial = images.clone()
         self.broken_by = torch.where(right, STANDING, CLEAN)
-        self.warnings: dict[str, str] = {}
+        self.warnings: dict[str, Note] = {}
 
     def standing(self) -> Tensor:
         return (self.broken_by == STANDING).nonzero().squeeze(1)
 
-    def take_in(self, number: int, chosen: Tensor, result: AttackResult) -> None:
-        index = chosen[result.success]
+    def take_in(self, number: int, places: Tensor, result: AttackResult) -> None:
+        index = places[result.success]
         self.adversarial[index] = result.adversarial[result.success]
         self.broken_by[index] = number
 
 
-def _row(name: str, batches: Sequence[Batch], state: _State) -> Row:
-    results = [batch.result for batch in batches]
+def _row(name: str, attack: Attack, batches: Sequence[Batch], state: _State) -> Row:
+    def total(field: str) -> int:
+        return sum(int(getattr(batch.result, field).sum()) for batch in batches)
+
     return Row(
         attack=name,
-        attacked=sum(len(result.success) for result in results),
-        broken=sum(int(result.success.sum()) for result in results),
+        attacked=sum(len(batch.result.success) for batch in batches),
+        broken=total("success"),
         accuracy=proportion(len(state.standing()), len(state.broken_by)),
-        forwards=sum(int(result.forwards.sum()) for result in results),
-        backwards=sum(int(result.backwards.sum()) for result in results),
-        zero_gradients=sum(int(result.zero_gradients.sum()) for result in results),
-        nan_gradients=sum(int(result.nan_gradients.sum()) for result in results),
+        forwards=total("forwards"),
+        backwards=total("backwards"),
+        zero_gradients=total("zero_gradients"),
+        nan_gradients=total("nan_gradients"),
         seconds=sum(batch.seconds for batch in batches),
+        words=attack_words(attack),
+        objective=getattr(attack, "objective", None),
     )
 
 

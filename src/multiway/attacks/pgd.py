@@ -18,7 +18,7 @@ from multiway.identity import describe_fields
 from multiway.objectives import Ascent, Goal
 from multiway.threat import Linf, Threat, make_streams
 
-__all__ = ["PGD", "default_share"]
+__all__ = ["PGD", "default_share", "default_step"]
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,10 @@ class PGD(Attack):
 
     def identity(self) -> dict[str, Any]:
         """Its settings, with the step that it takes where it leaves that open."""
-        found = describe_fields(self)
+        settings = describe_fields(self)
         if self.step_size is None:
-            found["step_size"] = f"{default_share(self.steps):.6g} eps"
-        return found
+            settings["step_size"] = f"{default_share(self.steps):.6g} eps"
+        return settings
 
     @classmethod
     def paper_1k(cls, threat: Threat, objective: str = "margin") -> PGD:
@@ -120,7 +120,9 @@ class PGD(Attack):
         curve = []
         for step in range(self.steps + 1):
             last = step == self.steps
-            ascent = _look(goal, left, points) if last else _climb_from(goal, left, points)
+            # No step leaves from the last point: it is only looked at.
+            given = (points, left.labels, left.targets)
+            ascent = _look(goal, *given) if last else goal.ascend(*given)
             broken = left.lead(ascent.scores) > 0
             best.keep(chosen, points, ascent, broken, climbed=not last)
             values[places] = ascent.value.double()
@@ -146,7 +148,7 @@ class PGD(Attack):
         """The length of a step, one for all images of `problem` or [N]."""
         if self.step_size is not None:
             return self.step_size
-        return default_share(self.steps) * problem.threat.reach(problem.images)
+        return default_step(problem.threat, problem.images, self.steps)
 
     def _warn_if_too_short(self, problem: Problem) -> None:
         reach = problem.threat.reach(problem.images)
@@ -155,17 +157,13 @@ class PGD(Attack):
         needed = (2 if self.random_start else 1) - 1e-6
         short = (way < needed).expand(len(problem.images)) & (self.steps > 1)
         if bool(short.any()):
+            crossing = " from a random start, and to cross the ball takes 2"
             warn(
                 "short-steps",
                 f"all {self.steps} steps together go {float(way.min()):.2g} eps"
-                + (
-                    " from a random start, and to cross the ball takes 2"
-                    if self.random_start
-                    else ""
-                )
-                + ": at {count} of {total} images a part of the ball is out of reach, and the "
-                "accuracy may be too high. Take more or larger steps, or leave the step size to "
-                "the attack",
+                f"{crossing if self.random_start else ''}: at {{count}} of {{total}} images a part "
+                "of the ball is out of reach, and the accuracy may be too high. Take more or "
+                "larger steps, or leave the step size to the attack",
                 int(short.sum()),
                 len(problem.images),
             )
@@ -223,6 +221,16 @@ def default_share(steps: int) -> float:
     return max(1 / 30, min(1.0, 2.5 / steps))
 
 
+def default_step(threat: Threat, images: Tensor, steps: int) -> float | Tensor:
+    """The length of a step when nothing is said: that share of each radius, one number or [N].
+
+    Example:
+        >>> default_step(Linf(0.3), torch.zeros(1, 4), steps=10)
+        0.075
+    """
+    return default_share(steps) * threat.reach(images)
+
+
 def _check_step_size(size: float | None, threat: Threat) -> None:
     if size is None:
         return
@@ -244,13 +252,9 @@ def _check_step_size(size: float | None, threat: Threat) -> None:
         )
 
 
-def _climb_from(goal: Goal, problem: Problem, points: Tensor) -> Ascent:
-    return goal.ascend(points, problem.labels, problem.targets)
-
-
-def _look(goal: Goal, problem: Problem, points: Tensor) -> Ascent:
-    """The last point is only looked at: no step will leave from it."""
-    value, scores = goal.value(points, problem.labels, problem.targets)
+def _look(goal: Goal, points: Tensor, labels: Tensor, targets: Tensor | None) -> Ascent:
+    """The value of `goal` without its gradient."""
+    value, scores = goal.value(points, labels, targets)
     nowhere = torch.zeros_like(value, dtype=torch.bool)
     return Ascent(value, scores, torch.zeros_like(points), nowhere, nowhere)
 

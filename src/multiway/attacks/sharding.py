@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from multiway.attacks.checks import Note
 from multiway.attacks.evaluate import STANDING, Evaluation, Row
 from multiway.errors import MultiwayError
 from multiway.statistics import proportion
@@ -48,10 +50,10 @@ def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
         return torch.cat([getattr(found, name) for _, found in parts])[back]
 
     broken_by = whole("broken_by")
-    warnings: dict[str, str] = {}
+    warnings: dict[str, Note] = {}
     for _, found in parts:
-        for kind, text in found.warnings.items():
-            warnings.setdefault(kind, text)
+        for kind, note in found.warnings.items():
+            warnings.setdefault(kind, note)
     return Evaluation(
         clean=proportion(sum(round(f.clean.value * f.clean.n) for _, f in parts), len(order)),
         robust=proportion(int((broken_by == STANDING).sum()), len(order)),
@@ -71,8 +73,8 @@ def _rows(found: Sequence[Evaluation], broken_by: Tensor) -> tuple[Row, ...]:
         # What stands after this attack: what no attack up to it has broken.
         standing = int(((broken_by == STANDING) | (broken_by > number)).sum())
         rows.append(
-            Row(
-                attack=first.attack,
+            replace(
+                first,
                 attacked=sum(row.attacked for row in same),
                 broken=sum(row.broken for row in same),
                 accuracy=proportion(standing, len(broken_by)),

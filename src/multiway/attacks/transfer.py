@@ -9,15 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from multiway import __version__
 from multiway.attacks.base import NO_DECISION, Attack, decisions
-from multiway.attacks.batches import Batch, BatchStore, show_warnings
+from multiway.attacks.batches import attack_batches, show_warnings
 from multiway.attacks.checks import check_count, check_model, check_scores, warn
 from multiway.attacks.evaluate import predict, score
-from multiway.attacks.names import attack_name
 from multiway.attacks.result import AttackResult
+from multiway.cache import Cache
 from multiway.errors import MultiwayError
-from multiway.identity import fingerprint
 from multiway.statistics import Interval, proportion
 
 __all__ = ["Transfer", "craft", "transfer"]
@@ -119,28 +117,21 @@ def craft(
     """
     check_count("batch_size", batch_size)
     check_model(source)
-    store = None
+    cache = None
     if directory is not None:
         scores = score(source, images, batch_size)
         check_scores(scores)
-        data = (images, labels, scores.argmax(dim=1))
-        key = fingerprint(
-            source, data=data, attack=attack, seed=seed, size=batch_size, version=__version__
-        )
-        store = BatchStore.of(directory / f"transfer-{attack_name(attack)}-{key}", scores)
-    parts = []
-    for place, chosen in enumerate(torch.split(torch.arange(len(images)), batch_size)):
-        batch = None if store is None else store.read(place)
-        if batch is None:
-            part = replace(attack, threat=attack.threat.take(chosen))
-            batch = Batch.compute(part, source, images[chosen], labels[chosen], seed)
-            if store is not None:
-                store.write(place, batch)
-        parts.append(batch)
+        cache = Cache(directory, source, scores, data=(images, labels))
+    batches = []
+    for places, batch in attack_batches(
+        attack, source, images, labels, torch.arange(len(images)),
+        batch_size=batch_size, seed=seed, cache=cache,
+    ):  # fmt: skip
+        batches.append(batch)
         if progress is not None:
-            progress(len(chosen))
-    told = show_warnings(parts)
-    return AttackResult.join([part.result for part in parts]), told
+            progress(len(places))
+    notes = {kind: str(note) for kind, note in show_warnings(batches).items()}
+    return AttackResult.join([batch.result for batch in batches]), notes
 
 
 def _accuracy(predictions: Tensor, labels: Tensor) -> Interval:
