@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 
-from multiway.analysis import Correlation, correlate, gradient_signs, sign_correlation
+from multiway.analysis import correlate, gradient_signs, sign_correlation
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
+from multiway.results import Result
+from multiway.statistics import mean
 
 # Sign patterns over 4 places without a mean: the first two are orthogonal.
 ONE, OTHER = torch.tensor([1.0, 1, -1, -1]), torch.tensor([1.0, -1, 1, -1])
@@ -54,12 +57,9 @@ class TwoMaps(nn.Module):
         return result
 
 
-def values(found: list[Correlation]) -> dict[tuple[str, str], float]:
-    return {
-        (one.layer, one.objective): one.correlation.value
-        for one in found
-        if one.correlation is not None
-    }
+def values(found: Result) -> dict[tuple[str, str | None], float]:
+    """The correlation of a pair by layer and objective."""
+    return {(cell.panel, cell.objective): cell.value for cell in found.cells}
 
 
 @pytest.mark.parametrize(
@@ -68,10 +68,11 @@ def values(found: list[Correlation]) -> dict[tuple[str, str], float]:
 def test_one_minus_one_and_zero_by_construction(first: Tensor, second: Tensor, rho: float) -> None:
     found = correlate({"a": linear(first), "b": linear(second)}, data(), features=False)
     assert values(found) == {("input", "ce"): rho, ("input", "margin"): rho}
-    for one in found:
-        assert one.correlation is not None
-        assert (one.correlation.n, one.undefined) == (6, 0)
-        assert one.correlation.low == pytest.approx(rho)
+    for cell in found.cells:
+        assert (cell.row, cell.column, cell.metric) == ("b", "a", "correlation")
+        assert (cell.n, cell.undefined) == (6, 0)
+        assert cell.low == pytest.approx(rho)
+    assert (found.name, found.chart, found.provenance.n) == ("correlate", "heat map", 6)
 
 
 def test_a_convolution_is_averaged_over_its_channels_before_the_sign() -> None:
@@ -137,18 +138,57 @@ def test_the_coefficient_is_numpys(signs: np.ndarray[tuple[int, ...], np.dtype[n
 
 
 def test_images_without_a_coefficient_are_counted() -> None:
-    models = {"a": linear(ONE), "flat": linear(torch.ones(4))}
-    for one in correlate(models, data(), features=False):
-        assert (one.correlation, one.undefined) == (None, 6)
+    models = {"a": linear(ONE), "flat": linear(torch.ones(4)), "b": linear(OTHER)}
+    found = correlate(models, data(), ["ce"], features=False)
+    assert [(cell.row, cell.column) for cell in found.cells] == [("b", "a")]
+    assert found.details["no_coefficient"] == [
+        ["a", "flat", "input", "ce"], ["flat", "b", "input", "ce"],
+    ]  # fmt: skip
+    # A ReLU that is shut at dark images leaves them without a gradient.
+    first, last = nn.Linear(4, 1), nn.Linear(1, 2)
+    first.weight.data.copy_(ONE[None])
+    first.bias.data.fill_(-1.0)
+    last.weight.data.copy_(torch.tensor([[0.0], [1.0]]))
+    shut = nn.Sequential(nn.Flatten(), first, nn.ReLU(), last)
+    images = torch.zeros(5, 1, 2, 2, dtype=torch.uint8)
+    images[2:, :, 0] = 255
+    some = ImageSet("some", "test", images, torch.zeros(5, dtype=torch.int64), ("no", "yes"))
+    (cell,) = correlate({"shut": shut, "open": linear(ONE)}, some, ["ce"], features=False).cells
+    assert cell.value == pytest.approx(1)
+    assert (cell.n, cell.undefined) == (3, 2)
 
 
 def test_maps_of_different_sizes_are_not_compared() -> None:
     small = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 4 * 4, 2))
     large = nn.Sequential(nn.Conv2d(1, 2, 1), nn.Flatten(), nn.Linear(2 * 6 * 6, 2))
-    found = correlate({"small": small, "large": large}, data(5, size=6), ["ce"])
-    assert [(one.layer, one.correlation is None) for one in found] == [
-        ("input", False), ("conv1", True),
+    found = correlate({"small": small, "large": large}, data(5, size=6))
+    assert [(cell.panel, cell.objective) for cell in found.cells] == [
+        ("input", "ce"), ("input", "margin"),
     ]  # fmt: skip
+    assert found.details["no_map_in_common"] == [["small", "large", "conv1"]]
+
+
+def test_the_figures_are_the_means_of_numpys_coefficients() -> None:
+    torch.manual_seed(4)
+    models = {name: TwoMaps(torch.randn(2, 4), inplace=False) for name in ("a", "b", "c")}
+    images = data(9)
+    found = correlate(models, images, ["margin"], batch_size=4)
+    signs = {name: gradient_signs(model, images, "margin") for name, model in models.items()}
+    pairs = [("b", "a"), ("c", "a"), ("c", "b")]
+    places = [(cell.row, cell.column, cell.panel) for cell in found.cells]
+    assert places == [(*pair, layer) for pair in pairs for layer in ("input", "conv1")]
+    for cell in found.cells:
+        rows, columns = (signs[name][cell.panel].numpy() for name in (cell.row, cell.column))
+        exact = mean([np.corrcoef(a, b)[0, 1] for a, b in zip(rows, columns, strict=True)])
+        assert cell.value == pytest.approx(exact.value, abs=1e-12)
+        assert cell.low == pytest.approx(max(exact.low, -1), abs=1e-12)
+        assert cell.high == pytest.approx(min(exact.high, 1), abs=1e-12)
+
+
+def test_one_image_has_no_interval_and_survives_json() -> None:
+    found = correlate({"a": linear(ONE), "b": linear(OTHER)}, data(1), features=False)
+    assert [(cell.value, cell.low, cell.high) for cell in found.cells] == [(0, None, None)] * 2
+    assert Result.from_dict(json.loads(json.dumps(found.as_dict(), allow_nan=False))) == found
 
 
 @pytest.mark.parametrize(
@@ -169,6 +209,6 @@ def test_maps_of_different_sizes_are_not_compared() -> None:
     ],
 )
 def test_bad_input(models: dict[str, nn.Module], options: dict[str, object], message: str) -> None:
-    call: Callable[..., list[Correlation]] = correlate
+    call: Callable[..., Result] = correlate
     with pytest.raises(MultiwayError, match=message):
         call(models, data(), **options)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis import CorruptionTable, corruption_accuracy, corruption_examples
+from multiway.analysis import corruption_accuracy, corruption_examples
 from multiway.data import ImageSet
 from multiway.data.corruptions import KINDS, PAPER_KINDS, SEVERITIES, corrupt
-from multiway.errors import MultiwayError
-from multiway.statistics import clustered, proportion
+from multiway.errors import MultiwayError, MultiwayWarning
+from multiway.identity import fingerprint
+from multiway.results import Cell, Result
+from multiway.statistics import Interval, clustered, mean, proportion
 
 BRIGHTER = (0.05, 0.1, 0.15, 0.2, 0.3)
 
@@ -48,92 +53,149 @@ def noise(n: int, channels: int = 3) -> ImageSet:
     return ImageSet("noise", "test", images, labels, ("dark", "bright"))
 
 
+def figures(result: Result, row: str = "half") -> dict[str, Interval]:
+    """The accuracies of a model by column: clean, each kind, and the averages."""
+    return {
+        cell.column: cell.interval
+        for cell in result.cells
+        if (cell.row, cell.panel, cell.metric) == (row, "", "accuracy")
+    }
+
+
+def panel(result: Result, name: str, row: str = "half") -> dict[float | None, Interval]:
+    """The accuracies of a model by severity."""
+    cells = [cell for cell in result.cells if (cell.row, cell.panel) == (row, name)]
+    assert {cell.series for cell in cells} == {row}
+    return {cell.x: cell.interval for cell in cells}
+
+
+def leads(result: Result) -> dict[tuple[str, str], Cell]:
+    return {(cell.row, cell.column): cell for cell in result.cells if cell.metric == "lead"}
+
+
 def test_brightness_lifts_images_over_the_threshold_one_by_one() -> None:
     """An image of grey v turns bright at the severities where v + 255 c passes 127.5."""
     values = (0, 60, 90, 100, 110, 120, 126, 200)
-    table = corruption_accuracy({"half": Brightness(0.5)}, greys(*values), ["brightness"])
-    row = table.row("half")
-    assert row.clean == proportion(7, 8)
+    result = corruption_accuracy({"half": Brightness(0.5)}, greys(*values), ["brightness"])
     dark = [[v + 255 * more < 127.5 for v in values] for more in BRIGHTER]
-    assert [cell.accuracy for cell in row.cells] == [proportion(sum(one), 8) for one in dark]
-    assert [cell.severity for cell in row.cells] == [1, 2, 3, 4, 5]
-    shares = [sum(one[i] for one in dark) / 5 for i in range(8)]
-    assert row.kinds == {"brightness": clustered(shares, 5)}
-    assert row.kinds["brightness"].value == pytest.approx(sum(shares) / 8)
-    assert row.averages == {"these 1": row.kinds["brightness"]}
-    assert row.severities[3] == row.cells[2].accuracy
-    assert (table.n, table.seed, table.kinds) == (8, 0, ("brightness",))
-    assert table.source == "CIFAR-10-C-style corruptions"
+    by_level = {level: proportion(sum(right), 8) for level, right in enumerate(dark, start=1)}
+    shares = [sum(right[i] for right in dark) / 5 for i in range(8)]
+    assert figures(result) == {
+        "clean": proportion(7, 8),
+        "brightness": clustered(shares, 5),
+        "mean of these 1": clustered(shares, 5),
+    }
+    assert panel(result, "brightness") == by_level
+    assert panel(result, "by severity") == {0: proportion(7, 8), **by_level}
+    made = result.provenance
+    assert (made.n, made.attack_seed, made.data) == (8, 0, "greys")
+    assert result.details["kinds"] == ["brightness"]
+    assert result.title == "CIFAR-10-C-style corruptions: greys, severities 1, 2, 3, 4, 5"
+    assert (result.name, result.chart, result.x_name) == ("corrupt", "dots", "severity")
 
 
 def test_versions_of_one_image_do_not_count_as_many_images() -> None:
     """Two images of which one is always right: the interval is that of 1 in 2, not of 50 in 100."""
     data = greys(10, 250)
     kinds = ["contrast", "pixelate", "gaussian_blur", "zoom_blur"]
-    table = corruption_accuracy({"half": Brightness(0.5)}, data, kinds)
-    assert table.rows[0].averages["these 4"] == proportion(1, 2)
+    result = corruption_accuracy({"half": Brightness(0.5)}, data, kinds)
+    assert figures(result)["mean of these 4"] == proportion(1, 2)
 
 
-def test_averages_are_over_the_papers_10_and_all_19() -> None:
-    table = corruption_accuracy({"half": Brightness(0.5)}, noise(12), severities=(2, 5))
-    row = table.rows[0]
-    assert list(row.kinds) == list(KINDS)
-    assert list(row.averages) == ["the paper's 10", "all 19"]
-    by_kind = {kind: row.kinds[kind].value for kind in KINDS}
-    assert row.averages["all 19"].value == pytest.approx(sum(by_kind.values()) / 19)
-    paper = sum(by_kind[kind] for kind in PAPER_KINDS) / 10
-    assert row.averages["the paper's 10"].value == pytest.approx(paper)
-    assert {average.n for average in row.averages.values()} == {12}
-    assert list(row.severities) == [2, 5]
-    for level in (2, 5):
-        of_level = [cell.accuracy.value for cell in row.cells if cell.severity == level]
-        assert row.severities[level].value == pytest.approx(sum(of_level) / 19)
-    names = {len(kinds): list(_averages(kinds)) for kinds in (PAPER_KINDS, [*PAPER_KINDS, "fog"])}
-    assert names == {10: ["the paper's 10"], 11: ["the paper's 10", "these 11"]}
+def test_every_figure_is_that_of_the_decisions_themselves() -> None:
+    """All averages over the paper's 10 kinds and all 19, from each image's own versions."""
+    data, model = noise(12), Brightness(0.5)
+    result = corruption_accuracy({"half": model}, data, severities=(2, 5), seed=4)
+    right = {
+        (kind, level): model(corrupt(data.images, kind, level, seed=4).float() / 255).argmax(dim=1)
+        == data.labels
+        for kind in KINDS
+        for level in (2, 5)
+    }
+
+    def average(kinds: Iterable[str], levels: tuple[int, ...]) -> Interval:
+        versions = torch.stack([right[kind, level] for kind in kinds for level in levels])
+        return clustered(versions.double().mean(dim=0).tolist(), members=len(versions))
+
+    clean = model(data.images.float() / 255).argmax(dim=1) == data.labels
+    assert figures(result) == {
+        "clean": proportion(int(clean.sum()), 12),
+        **{kind: average([kind], (2, 5)) for kind in KINDS},
+        "mean of the paper's 10": average(PAPER_KINDS, (2, 5)),
+        "mean of all 19": average(KINDS, (2, 5)),
+    }
+    assert panel(result, "by severity") == {
+        0: proportion(int(clean.sum()), 12), 2: average(KINDS, (2,)), 5: average(KINDS, (5,)),
+    }  # fmt: skip
+    for kind in KINDS:
+        one = {level: proportion(int(right[kind, level].sum()), 12) for level in (2, 5)}
+        assert panel(result, kind) == one
+    names = {len(kinds): averages(kinds) for kinds in (PAPER_KINDS, [*PAPER_KINDS, "fog"])}
+    paper = "mean of the paper's 10"
+    assert names == {10: [paper], 11: [paper, "mean of these 11"]}
 
 
-def _averages(kinds: object) -> dict[str, object]:
-    table = corruption_accuracy({"a": Brightness(0.5)}, noise(2), kinds, (1,))  # type: ignore[arg-type]
-    return dict(table.rows[0].averages)
-
-
-def test_each_image_meets_the_corruption_of_its_own_index() -> None:
-    data = noise(11)
-    model = Brightness(0.5)
-    table = corruption_accuracy({"half": model}, data, ["impulse_noise", "fog"], (3,), seed=4)
-    for cell in table.rows[0].cells:
-        images = corrupt(data.images, cell.kind, 3, seed=4).float() / 255
-        right = int((model(images).argmax(dim=1) == data.labels).sum())
-        assert cell.accuracy == proportion(right, 11)
+def averages(kinds: Iterable[str]) -> list[str]:
+    result = corruption_accuracy({"half": Brightness(0.5)}, noise(2), kinds, (1,))
+    return [column for column in figures(result) if column.startswith("mean of")]
 
 
 def test_batches_and_company_change_nothing() -> None:
     data = noise(23)
 
-    def measure(batch_size: int = 500, seed: int = 0) -> CorruptionTable:
+    def measure(batch_size: int = 500, seed: int = 0) -> tuple[Cell, ...]:
         model = {"half": Brightness(0.5)}
-        return corruption_accuracy(model, data, None, (4,), seed=seed, batch_size=batch_size)
+        return corruption_accuracy(
+            model, data, severities=(4,), seed=seed, batch_size=batch_size
+        ).cells
 
     assert measure(batch_size=7) == measure(batch_size=500)
     assert measure(seed=1) != measure(seed=2)
     both = corruption_accuracy(
         {"half": Brightness(0.5), "low": Brightness(0.4)}, data, severities=(4,)
     )
-    assert both.rows[0] == measure().rows[0]
+    assert both.only(lambda cell: cell.row == "half").cells == measure()
 
 
 def test_a_lead_is_counted_image_by_image() -> None:
     """Both are wrong on half of the images, but not on the same: no lead, and no certainty."""
     data = greys(10, 20, 240, 250)
     flipped = nn.Sequential(Brightness(0.5), Flip())
-    table = corruption_accuracy({"a": Brightness(0.5), "b": flipped}, data, ["contrast"], (1,))
-    lead = table.row("b").leads["these 1"]
-    assert (lead.value, lead.n) == (0, 4)
-    assert lead.high == -lead.low > 1
-    assert table.row("a").leads == {}
+    result = corruption_accuracy({"a": Brightness(0.5), "b": flipped}, data, ["contrast"], (1,))
+    assert list(leads(result)) == [("b", "mean of these 1")]
+    (lead,) = leads(result).values()
+    # Student's interval of (-1, -1, 1, 1) is wider than a lead can be.
+    assert (lead.value, lead.low, lead.high, lead.n) == (0, -1, 1, 4)
     same = corruption_accuracy({"a": Brightness(0.5), "b": Brightness(0.5)}, data, ["contrast"])
-    lead = same.row("b").leads["these 1"]
+    (lead,) = leads(same).values()
     assert (lead.low, lead.value, lead.high) == (0, 0, 0)
+    # From 110 to 120 the second is right where the first is not, at some severities.
+    data = greys(0, 90, 100, 110, 120, 126)
+    models = {"a": Brightness(0.5), "b": Brightness(0.55)}
+    found = corruption_accuracy(models, data, ["brightness"])
+    right = {
+        name: torch.stack([panel_right(model, data, level) for level in SEVERITIES]).double()
+        for name, model in models.items()
+    }
+    exact = mean((right["b"].mean(dim=0) - right["a"].mean(dim=0)).tolist())
+    (lead,) = leads(found).values()
+    assert lead.interval == exact
+    assert exact.value > 0
+
+
+def panel_right(model: nn.Module, data: ImageSet, level: int) -> Tensor:
+    """Which images are right under brightness."""
+    scores: Tensor = model(corrupt(data.images, "brightness", level).float() / 255)
+    return scores.argmax(dim=1) == data.labels
+
+
+def test_one_image_has_no_lead_with_bounds_and_survives_json(tmp_path: Path) -> None:
+    models = {"a": Brightness(0.5), "b": Brightness(0.4)}
+    folders = {"a": tmp_path}
+    result = corruption_accuracy(models, noise(1), ["fog"], (1,), directories=folders)
+    (lead,) = leads(result).values()
+    assert (lead.low, lead.high, lead.n) == (None, None, 1)
+    assert Result.from_dict(json.loads(json.dumps(result.as_dict(), allow_nan=False))) == result
 
 
 class Flip(nn.Module):
@@ -143,46 +205,81 @@ class Flip(nn.Module):
 
 def test_models_are_left_as_they_were_and_measured_in_eval_mode() -> None:
     model = nn.Sequential(nn.Dropout(0.999), Brightness(0.5)).train()
-    table = corruption_accuracy({"a": model}, greys(*[200] * 9, label=1), ["contrast"], (1,))
-    assert table.rows[0].clean.value == 1
+    bright = greys(*[200] * 9, label=1)
+    result = corruption_accuracy({"half": model}, bright, ["contrast"], (1,))
+    assert figures(result)["clean"].value == 1
     assert all(module.training for module in model.modules())
 
 
 def test_grey_images_come_with_a_note() -> None:
-    grey = corruption_accuracy({"a": Brightness(0.5)}, noise(3, channels=1), severities=(1,))
-    assert "saturate" in grey.notes[0]
-    assert grey.rows[0].kinds["saturate"] == grey.rows[0].clean
-    assert corruption_accuracy({"a": Brightness(0.5)}, noise(3), ["saturate"], (1,)).notes == ()
+    grey = corruption_accuracy(
+        {"half": Brightness(0.5)}, noise(3, channels=1), ["saturate", "fog"], (1,)
+    )
+    assert "saturate" in grey.details["notes"][0]
+    assert figures(grey)["saturate"] == figures(grey)["clean"]
+    colour = corruption_accuracy({"half": Brightness(0.5)}, noise(3), ["saturate"], (1,))
+    assert colour.details["notes"] == []
 
 
 def test_what_is_finished_is_kept(tmp_path: Path) -> None:
     data, kinds = noise(30), ["fog", "contrast"]
-    first = Brightness(0.5)
-    whole = corruption_accuracy({"a": first}, data, kinds, directories={"a": tmp_path})
-    assert first.shown == 30 * 11
-    files = sorted(tmp_path.rglob("*.safetensors"))
-    assert len(files) == 10
-    files[0].unlink()
+
+    def measure(
+        model: Brightness, images: ImageSet = data, **options: Any
+    ) -> tuple[tuple[Cell, ...], int]:
+        """The cells, and how many images the model was shown."""
+        folders = {"a": tmp_path}
+        models = {"a": model, "other": Brightness(0.45)}
+        result = corruption_accuracy(models, images, kinds, directories=folders, **options)
+        return result.cells, model.shown
+
+    whole, shown = measure(Brightness(0.5))
+    assert shown == 30 * 11
+    folders = sorted((tmp_path / "artifacts" / "corrupted").iterdir())
+    assert len(folders) == 10
+    folders[0].rename(tmp_path / "gone")
     done: list[int] = []
-    again = Brightness(0.5)
-    resumed = corruption_accuracy(
-        {"a": again}, data, kinds, directories={"a": tmp_path}, progress=done.append
-    )
-    assert resumed == whole
-    assert again.shown == 30 * 2
+    # A fresh one each time: a network that counts is another network after it has counted.
+    assert measure(Brightness(0.5), progress=done.append) == (whole, 30 * 2)
     assert sum(done) == 30 * 10
     # Other weights, another seed or other images are other results.
-    for model, images, seed in (
-        (Brightness(0.51), data, 0),
-        (Brightness(0.5), data, 1),
-        (Brightness(0.5), noise(29), 0),
-    ):
-        corruption_accuracy({"a": model}, images, kinds, seed=seed, directories={"a": tmp_path})
-        assert model.shown == len(images) * 11
-    files[1].write_bytes(b"nonsense")
-    # A fresh one: a network that counts is another network each time.
-    with pytest.raises(MultiwayError, match="not a whole safetensors file.* delete it"):
-        corruption_accuracy({"a": Brightness(0.5)}, data, kinds, directories={"a": tmp_path})
+    assert measure(Brightness(0.51))[1] == 30 * 11
+    assert measure(Brightness(0.5), seed=1)[1] == 30 * 11
+    assert measure(Brightness(0.5), noise(29))[1] == 29 * 11
+    (folders[1] / "tensors.safetensors").write_bytes(b"nonsense")
+    with pytest.warns(MultiwayWarning, match="tensors.safetensors was cut short.*computed again"):
+        assert measure(Brightness(0.5)) == (whole, 30 * 2)
+    assert measure(Brightness(0.5)) == (whole, 30)
+
+
+class Secret:
+    """An object of a kind that no fingerprint looks into."""
+
+    def __init__(self, sign: float) -> None:
+        self.sign = sign
+
+
+class Signed(Brightness):
+    def __init__(self, sign: float) -> None:
+        super().__init__(0.5)
+        self.secret = Secret(sign)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.secret.sign * super().forward(images)
+
+
+def test_models_that_differ_in_their_scores_alone_never_share(tmp_path: Path) -> None:
+    assert fingerprint(Signed(1)) == fingerprint(Signed(-1))
+
+    def measure(sign: float) -> float:
+        folders = {"half": tmp_path}
+        result = corruption_accuracy(
+            {"half": Signed(sign)}, greys(0, 90, 120), ["brightness"], (1,), directories=folders
+        )
+        return figures(result)["brightness"].value
+
+    # What is dark for one is bright for the other.
+    assert [measure(sign) for sign in (1, -1, 1)] == pytest.approx([2 / 3, 1 / 3, 2 / 3])
 
 
 def test_examples_are_what_is_measured_on() -> None:
@@ -215,15 +312,17 @@ def test_published_files_are_read_block_by_block(tmp_path: Path) -> None:
     """Greys 40, 80 and 120 are dark, 160 and 200 bright; half of the labels are either."""
     data = write_published(tmp_path, ("fog", "snow"))
     ten = nn.Sequential(Brightness(0.5), nn.ConstantPad1d((0, 8), -9.0))
-    table = corruption_accuracy({"a": ten}, data, ["fog"], published=True, data_dir=tmp_path)
-    assert (table.source, table.seed) == ("CIFAR-10-C, published files", None)
-    assert [cell.accuracy.value for cell in table.rows[0].cells] == [0.5] * 5
+    result = corruption_accuracy({"a": ten}, data, ["fog"], published=True, data_dir=tmp_path)
+    assert result.details["source"] == "CIFAR-10-C, published files"
+    assert result.provenance.attack_seed is None
+    assert panel(result, "fog", "a") == dict.fromkeys(SEVERITIES, proportion(3, 6))
     bright = ImageSet("cifar10", "test", data.images[1:2], data.labels[1:2], data.classes)
     with pytest.raises(MultiwayError, match="not those of the 1 of cifar10"):
         corruption_accuracy({"a": ten}, bright, ["fog"], published=True, data_dir=tmp_path)
     first = data.limit(1)
-    table = corruption_accuracy({"a": ten}, first, ["snow"], published=True, data_dir=tmp_path)
-    assert [cell.accuracy.value for cell in table.rows[0].cells] == [1, 1, 1, 0, 0]
+    result = corruption_accuracy({"a": ten}, first, ["snow"], published=True, data_dir=tmp_path)
+    found = [accuracy.value for accuracy in panel(result, "snow", "a").values()]
+    assert found == [1, 1, 1, 0, 0]
     examples = corruption_examples(data, 2, ["fog"], (1, 4), published=True, data_dir=tmp_path)
     assert torch.unique(examples.images[0, 1]).tolist() == [160]
 

@@ -1,20 +1,14 @@
 """What the encoding did: to the directions of the gradient, and to the transfer of attacks."""
 
 from multiway.analysis.correlation import (
-    Correlation,
     correlate,
     default_objectives,
     gradient_signs,
     sign_correlation,
 )
-from multiway.analysis.corruption import (
-    CorruptionRow,
-    CorruptionTable,
-    corruption_accuracy,
-)
+from multiway.analysis.corruption import corruption_accuracy
 from multiway.analysis.corruption_examples import CorruptionExamples, corruption_examples
 from multiway.analysis.curves import (
-    Curve,
     accuracy_against_eps,
     accuracy_against_kappa,
     accuracy_against_steps,
@@ -31,22 +25,16 @@ from multiway.analysis.directions import (
 from multiway.analysis.landscape import Landscape, landscapes
 from multiway.analysis.linearity import bend, nonlinearity
 from multiway.analysis.saliency import saliency
-from multiway.analysis.transfer import TransferCell, TransferMatrix, transfer_matrix
+from multiway.analysis.transfer_matrix import transfer
 
 __all__ = [
     "BUDGETS",
     "STEP",
     "Budget",
-    "Correlation",
     "CorruptionExamples",
-    "CorruptionRow",
-    "CorruptionTable",
-    "Curve",
     "Diagnosis",
     "Landscape",
     "Panel",
-    "TransferCell",
-    "TransferMatrix",
     "accuracy_against_eps",
     "accuracy_against_kappa",
     "accuracy_against_steps",
@@ -65,5 +53,5 @@ __all__ = [
     "saliency",
     "sign_correlation",
     "sign_directions",
-    "transfer_matrix",
+    "transfer",
 ]

@@ -5,23 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
 from multiway.objectives import bind
-from multiway.statistics import Interval, mean
+from multiway.results import Cell, Result
+from multiway.statistics import mean
 
 __all__ = [
     "INPUT",
-    "Correlation",
     "correlate",
+    "correlation_cell",
     "default_objectives",
     "gradient_signs",
     "sign_correlation",
@@ -29,31 +30,6 @@ __all__ = [
 
 INPUT = "input"
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """How alike the gradients of two models are at one layer.
-
-    Attributes:
-        one: the name of a model, and `other` that of another.
-        layer: `input`, or `conv1`, `conv2`, ... in the order they are computed.
-        objective: whose gradient it is.
-        correlation: mean over images with its 95 % interval; None where the two maps differ in
-            size, or no image has a coefficient.
-        undefined: images without a coefficient: one of the two has the same sign everywhere.
-    """
-
-    one: str
-    other: str
-    layer: str
-    objective: str
-    correlation: Interval | None
-    undefined: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
 
 
 def default_objectives(models: Mapping[str, nn.Module]) -> tuple[str, str]:
@@ -71,10 +47,13 @@ def correlate(
     device: torch.device | str = "cpu",
     batch_size: int = 250,
     progress: Callable[[int], None] | None = None,
-) -> list[Correlation]:
+) -> Result:
     """The paper's Table 2 for every pair of `models`: rho of the signs of their gradients.
 
-    The gradients of a model are computed once, whatever the number of pairs it is in.
+    A cell for each objective, pair and layer (its panel: `input`, or `conv1`, `conv2`, ... in the
+    order they are computed): the mean over images with its 95 % interval. An image has no
+    coefficient where one of the two gradients has the same sign everywhere; it counts as
+    `undefined`. The gradients of a model are computed once, whatever the number of its pairs.
 
     Args:
         objectives: see `bind`; `default_objectives(models)` when not given.
@@ -82,13 +61,25 @@ def correlate(
         progress: called with the number of images done, len(objectives) * len(models) times N.
 
     Returns:
-        One entry for each objective, pair and layer.
+        The row is the later and the column the earlier of two models. Pairs that have no cell at
+        some layer are in `details`: `no_map_in_common` where their maps differ in size, and
+        `no_coefficient` where no image has one.
+
+    Example:
+        >>> models = {name: nn.Sequential(nn.Flatten(), nn.Linear(16, 2)) for name in ("a", "b")}
+        >>> data = ImageSet("toy", "test", torch.rand(5, 1, 4, 4), torch.arange(5) % 2, ("0", "1"))
+        >>> (cell,) = correlate(models, data, ["margin"], features=False).cells
+        >>> cell.row, cell.column, cell.panel, cell.n
+        ('b', 'a', 'input', 5)
     """
     if len(models) < 2:
         raise MultiwayError(f"a correlation is between 2 models or more, not {len(models)}")
     if features:
         _check_convolutions(models)
-    found = []
+    measurement = Measurement()
+    cells: list[Cell] = []
+    apart: dict[tuple[str, str, str], None] = {}  # each once, whatever the objective
+    undefined = []
     for objective in objectives or default_objectives(models):
         signs = {
             name: gradient_signs(
@@ -97,12 +88,45 @@ def correlate(
             )
             for name, model in models.items()
         }  # fmt: skip
-        for one, other in itertools.combinations(models, 2):
-            layers = [layer for layer in signs[one] if layer in signs[other]]
-            for layer in layers:
-                value, undefined = _summary(signs[one][layer], signs[other][layer])
-                found.append(Correlation(one, other, layer, objective, value, undefined))
-    return found
+        for earlier, later in itertools.combinations(models, 2):
+            # In the order of the layers.
+            for layer in [layer for layer in signs[earlier] if layer in signs[later]]:
+                one, other = signs[earlier][layer], signs[later][layer]
+                if one.shape != other.shape:
+                    apart[earlier, later, layer] = None
+                elif cell := correlation_cell(
+                    later, earlier, one, other, panel=layer, objective=objective
+                ):
+                    cells.append(cell)
+                else:
+                    undefined.append((earlier, later, layer, objective))
+    return Result(
+        name="correlate",
+        title=f"Correlation of gradient signs on {data.name}",
+        chart="heat map",
+        cells=tuple(cells),
+        provenance=measurement.provenance(data.name, models, len(data)),
+        column_name="network",
+        details={
+            "no_map_in_common": [list(names) for names in apart],
+            "no_coefficient": [list(names) for names in undefined],
+        },
+    )
+
+
+def correlation_cell(row: str, column: str, one: Tensor, other: Tensor, **more: Any) -> Cell | None:
+    """The mean over images of `sign_correlation` as a cell; None where no image has a coefficient.
+
+    Args:
+        one: signs of a model's gradients, int8 [N, D]; so `other`.
+        more: other fields of the cell.
+    """
+    each = sign_correlation(one, other)
+    defined = each[~each.isnan()]
+    if not len(defined):
+        return None
+    undefined = len(each) - len(defined)
+    return Cell.of(row, column, mean(defined.tolist()), "correlation", undefined=undefined, **more)
 
 
 def gradient_signs(
@@ -165,14 +189,6 @@ def sign_correlation(one: Tensor, other: Tensor) -> Tensor:
     spread: Tensor = (a.square().sum(dim=1) * b.square().sum(dim=1)).sqrt()
     rho = ((a * b).sum(dim=1) / spread).clamp(-1, 1)
     return torch.where(spread > 1e-9, rho, torch.nan)
-
-
-def _summary(one: Tensor, other: Tensor) -> tuple[Interval | None, int]:
-    if one.shape != other.shape:
-        return None, len(one)
-    each = sign_correlation(one, other)
-    defined = each[~each.isnan()]
-    return (mean(defined.tolist()) if len(defined) else None), len(each) - len(defined)
 
 
 def _check_convolutions(models: Mapping[str, nn.Module]) -> None:

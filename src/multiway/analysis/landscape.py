@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import torch
@@ -23,8 +23,8 @@ __all__ = [
     "Landscape",
     "landscape_axis",
     "landscapes",
+    "quantity_of",
     "rademacher",
-    "trained_to_codes",
 ]
 
 QUANTITIES = ("margin", "paper")
@@ -72,22 +72,9 @@ class Landscape:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON: all of it, the grid as nested lists."""
-        return {
-            "model": self.model,
-            "sample": self.sample,
-            "label": self.label,
-            "objective": self.objective,
-            "quantity": self.quantity,
-            "values_are": self.values_are,
-            "eps": self.eps,
-            "clamped": self.clamped,
-            "seed": self.seed,
-            "zero_gradient": self.zero_gradient,
-            "at_image": self.at_image,
-            "axis": self.axis.tolist(),
-            "values": self.values.tolist(),
-            "margins": self.margins.tolist(),
-        }
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        plain = {k: v.tolist() if isinstance(v, Tensor) else v for k, v in values.items()}
+        return {**plain, "at_image": self.at_image}
 
 
 def rademacher(images: Tensor, seed: int = 0) -> Tensor:
@@ -160,14 +147,20 @@ def landscapes(
     found = []
     for name, model in models.items():
         with untouched(model), torch.no_grad():
-            for place, number in enumerate(numbers):
-                gradient = gradients[name][place]
-                grid = _grid(images[place], gradient.sign(), noise[place], axis, clamp, batch_size)
-                values, margins = _measure(model, quantity, grid, labels[place], progress)
+            measure = quantity_of(model, quantity)
+            for image, label, gradient, direction, number in zip(
+                images, labels, gradients[name], noise, numbers, strict=True
+            ):
+                parts = []
+                for batch in _grid(image, gradient.sign(), direction, axis, clamp, batch_size):
+                    parts.append(torch.stack(measure(batch, label.expand(len(batch)))))
+                    if progress is not None:
+                        progress(len(batch))
+                values, margins = torch.cat(parts, dim=1).double().cpu()
                 _check_finite(name, number, values, margins)
                 found.append(
                     Landscape(
-                        name, number, int(labels[place]), objective, quantity,
+                        name, number, int(label), objective, quantity,
                         _in_words(model, quantity), float(eps), clamp, seed, axis,
                         values.view(points, points), margins.view(points, points),
                         not bool(gradient.any()),
@@ -205,28 +198,20 @@ def _grid(
         yield batch.clamp(0, 1) if clamp else batch
 
 
-def _measure(
-    model: nn.Module,
-    quantity: str,
-    batches: Iterator[Tensor],
-    label: Tensor,
-    progress: Callable[[int], None] | None,
-) -> tuple[Tensor, Tensor]:
-    """The quantity and the margin at all points, [P * P] each, from one pass over them."""
+def quantity_of(
+    model: nn.Module, quantity: str
+) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """From images and labels to the quantity and the margin, [N] each; see `landscapes`."""
     ahead = bind(model, "margin")
-    squared = quantity == "paper" and trained_to_codes(model)
-    goal = bind(model, "own") if squared else ahead
-    values, margins = [], []
-    for images in batches:
-        true = label.expand(len(images))
-        value, scores = goal.value(images, true)
-        if quantity == "paper" and not squared:
-            value = scores[:, int(label)]
-        values.append(value.double().cpu())
-        margins.append(margin(ahead.unit * scores, true).double().cpu())
-        if progress is not None:
-            progress(len(images))
-    return torch.cat(values), torch.cat(margins)
+    goal = bind(model, "own") if quantity == "paper" and _trained_to_codes(model) else ahead
+
+    def measure(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        value, scores = goal.value(images, labels)
+        if quantity == "paper" and goal is ahead:
+            value = scores.gather(1, labels[:, None]).squeeze(1)
+        return value, margin(ahead.unit * scores, labels)
+
+    return measure
 
 
 def _check_finite(name: str, sample: int, values: Tensor, margins: Tensor) -> None:
@@ -234,11 +219,11 @@ def _check_finite(name: str, sample: int, values: Tensor, margins: Tensor) -> No
     if broken:
         raise MultiwayError(
             f"{name} returns NaN or infinite values at {broken} of {len(values)} points around "
-            f"sample {sample}; a smaller eps may avoid them, or mend the model"
+            f"sample {sample}; a smaller eps may avoid them, or fix the model"
         )
 
 
-def trained_to_codes(model: nn.Module) -> bool:
+def _trained_to_codes(model: nn.Module) -> bool:
     """Whether a squared error to a codeword is the model's training loss."""
     return isinstance(model, EncodedClassifier) and model.encoding.kind == "mse"
 
@@ -247,6 +232,6 @@ def _in_words(model: nn.Module, quantity: str) -> str:
     with_codes = isinstance(model, EncodedClassifier) and model.encoding.kind != "cross-entropy"
     if quantity == "margin":
         return "margin (mean squared error)" if with_codes else "margin (logits)"
-    if trained_to_codes(model):
+    if _trained_to_codes(model):
         return "squared error to the true code"
     return "score of the true class" if with_codes else "logit of the true class"

@@ -7,11 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis.landscape import QUANTITIES, landscape_axis, trained_to_codes
+from multiway.analysis.landscape import QUANTITIES, landscape_axis, quantity_of
 from multiway.analysis.saliency import saliency
 from multiway.attacks.base import untouched
 from multiway.errors import choose
-from multiway.objectives import bind, margin
 
 __all__ = ["bend", "nonlinearity"]
 
@@ -68,30 +67,15 @@ def nonlinearity(
     way = (landscape_axis(eps, points) + eps) / 2
     found = []
     with untouched(model), torch.no_grad():
-        value = _quantity(model, quantity)
+        measure = quantity_of(model, quantity)
         for chosen in torch.split(torch.arange(len(images)), batch_size):
             some, true = images[chosen], labels[chosen]
             direction = saliency({"model": model}, some, true, objective)["model"].sign()
-            curve = [value((some + float(t) * direction).clamp(0, 1), true) for t in way]
+            passed = ((some + float(t) * direction).clamp(0, 1) for t in way)
+            curve = [measure(each, true)[0] for each in passed]
             bent = bend(torch.stack(curve, dim=1).cpu())
             still = ~direction.flatten(1).any(dim=1).cpu()
             found.append(torch.where(still, torch.nan, bent))
             if progress is not None:
                 progress(len(chosen))
     return torch.cat(found)
-
-
-def _quantity(model: nn.Module, quantity: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """From images and labels to the quantity, [N]; see `landscapes`."""
-    if quantity == "paper" and trained_to_codes(model):
-        error = bind(model, "own")
-        return lambda images, labels: error.value(images, labels)[0]
-    ahead = bind(model, "margin")
-
-    def value(images: Tensor, labels: Tensor) -> Tensor:
-        scores = ahead.unit * ahead.value(images, labels)[1]
-        if quantity == "paper":
-            return scores.gather(1, labels[:, None]).squeeze(1)
-        return margin(scores, labels)
-
-    return value

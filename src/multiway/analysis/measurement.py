@@ -1,0 +1,75 @@
+"""What every measurement says of itself: its data, models, time and warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
+from datetime import date
+from typing import TypeVar
+
+from multiway.attacks import Attack
+from multiway.attacks.checks import Note, collect_warnings, warn
+from multiway.attacks.names import attack_words
+from multiway.errors import MultiwayError
+from multiway.results import Provenance, versions
+
+__all__ = ["Measurement", "distinct_attacks"]
+
+AnyAttack = TypeVar("AnyAttack", bound=Attack)
+
+
+class Measurement:
+    """A clock and the warnings of attacks, from the start of a measurement to its result."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+        self._warnings: dict[str, tuple[str, Note]] = {}
+
+    @contextlib.contextmanager
+    def watch(self, what: str, ignored: Container[str] = ()) -> Iterator[None]:
+        """Collect what attacks warn of inside the block, in which `what` is done.
+
+        Args:
+            ignored: kinds of warnings that say nothing here.
+        """
+        with collect_warnings() as notes:
+            yield
+        for kind, note in notes.items():
+            if kind not in ignored:
+                self._warnings.setdefault(kind, (what, note))
+
+    def provenance(
+        self, data: str, models: Iterable[str], n: int, seed: int | None = None
+    ) -> Provenance:
+        """How the result came about; each kind of warning is shown here, once."""
+        for kind, (_, note) in self._warnings.items():
+            warn(kind, note.text, note.count, note.total)
+        return Provenance(
+            data=data,
+            models=", ".join(models),
+            n=n,
+            seeds=(),
+            minutes=round((time.monotonic() - self._start) / 60, 2),
+            made=date.today().isoformat(),
+            versions=versions(),
+            attack_seed=seed,
+            warnings=tuple(
+                f"{kind}, {what}: {note}" for kind, (what, note) in self._warnings.items()
+            ),
+        )
+
+
+def distinct_attacks(attacks: AnyAttack | Sequence[AnyAttack]) -> list[AnyAttack]:
+    """One attack or several as a list; two that a table could not tell apart are refused."""
+    chosen = [attacks] if isinstance(attacks, Attack) else list(attacks)
+    if not chosen:
+        raise MultiwayError("there is no attack; name at least one")
+    seen = set()
+    for attack in chosen:
+        objective, words = getattr(attack, "objective", None), attack_words(attack)
+        if (objective, words) in seen:
+            on = f" on '{objective}'" if objective else ""
+            raise MultiwayError(f"two attacks are both {words}{on}; measure them one at a time")
+        seen.add((objective, words))
+    return chosen
