@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,6 @@ from torch import Tensor, nn
 
 from multiway import EncodedClassifier, Encoding
 from multiway.analysis import (
-    Curve,
     accuracy_against_eps,
     accuracy_against_kappa,
     accuracy_against_steps,
@@ -23,6 +23,8 @@ from multiway.analysis import (
 from multiway.analysis.curves import default_kappas
 from multiway.attacks import FGSM, PGD, AttackWarning, transfer
 from multiway.errors import MultiwayError
+from multiway.results import Result
+from multiway.statistics import proportion
 from multiway.threat import L2, Linf
 
 SHAPE = (1, 3, 4)
@@ -65,8 +67,26 @@ def samples(model: nn.Module, count: int = 24, width: float = 0.3) -> tuple[Tens
     return images, model(images).argmax(dim=1)
 
 
-def shares(curve: Curve) -> list[float]:
-    return [interval.value for interval in curve.intervals]
+def line(
+    result: Result, target: str = "m", source: str = "", objective: str | None = None
+) -> dict[float, float]:
+    """The accuracies of a curve by their place on the axis; white-box without a source."""
+    cells = [
+        cell
+        for cell in result.cells
+        if (cell.row, cell.column) == (target, source or "white-box")
+        and cell.x is not None
+        and objective in (None, cell.objective)
+    ]
+    assert cells
+    return {cell.x: cell.value for cell in cells if cell.x is not None}
+
+
+def pairs(result: Result) -> list[tuple[str, str]]:
+    """Who is attacked with what is crafted on whom, in order."""
+    return list(
+        dict.fromkeys((cell.row, cell.column) for cell in result.cells if cell.column != "clean")
+    )
 
 
 def test_against_eps_a_linear_model_falls_in_steps() -> None:
@@ -74,18 +94,26 @@ def test_against_eps_a_linear_model_falls_in_steps() -> None:
     images, labels = samples(model)
     attack = PGD(Linf(0.1), steps=25)
     radii = [0.004, 0.01, 0.02, 0.05, 0.2]
-    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, radii)
+    result = accuracy_against_eps({"m": model}, images, labels, attack, radii, seed=9)
     distances = model.distances(images)
+    standing = {eps: int((distances > eps).sum()) for eps in radii}
     # The numbers must tell radii apart, or any curve would do.
-    expected = [1.0, *(float((distances > eps).double().mean()) for eps in radii)]
-    assert len(set(expected)) >= 5
-    assert curve.x == (0, *radii)
-    assert shares(curve) == pytest.approx(expected)
-    assert curve.clean.value == 1.0
-    assert all(interval.n == 24 for interval in curve.intervals)
-    assert curve.white_box
-    assert curve.attack["threat"]["eps"] == "varies"
-    assert curve.attack["step_size"] == "0.1 eps"
+    assert len(set(standing.values())) >= 5
+    clean, *attacked = result.cells
+    assert (clean.x, clean.attack, clean.objective, clean.white_box) == (0, None, None, False)
+    assert clean.interval == proportion(24, 24)
+    assert {cell.x: cell.interval for cell in attacked} == {
+        eps: proportion(count, 24) for eps, count in standing.items()
+    }
+    assert {cell.series for cell in result.cells} == {"m, white-box"}
+    assert {(cell.objective, cell.white_box) for cell in attacked} == {("margin", True)}
+    assert [cell.attack for cell in attacked] == [f"PGD, 25 steps, Linf {eps}" for eps in radii]
+    (settings,) = result.details["attacks"]
+    assert (settings["threat"]["eps"], settings["step_size"]) == ("varies", "0.1 eps")
+    assert result.title == "Accuracy under PGD on images, Linf, 25 steps, step 0.1 eps"
+    assert (result.name, result.chart, result.x_name) == ("curves", "lines", "eps")
+    made = result.provenance
+    assert (made.models, made.n, made.attack_seed) == ("m", 24, 9)
 
 
 def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
@@ -101,14 +129,14 @@ def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
     model.weight.data[0] = 0.0
     images, _ = samples(model, width=0.9)
     labels = torch.zeros(len(images), dtype=torch.int64)
-    (curve,) = accuracy_against_eps(
+    result = accuracy_against_eps(
         {"m": model}, images, labels, PGD(Linf(0.1), steps=40, random_start=False), [math.inf]
     )
     # The farthest corner gives w.x = |w|_1 / 2.
     reach = float(model.weight.detach().abs().sum()) / 2
     standing = 8 * images[:, 0, 0, 0] >= reach
     assert 0 < int(standing.sum()) < len(images)
-    assert shares(curve)[1] == pytest.approx(float(standing.double().mean()))
+    assert line(result)[math.inf] == pytest.approx(float(standing.double().mean()))
 
 
 def test_each_radius_has_a_step_that_fits_or_the_one_that_is_named() -> None:
@@ -117,21 +145,18 @@ def test_each_radius_has_a_step_that_fits_or_the_one_that_is_named() -> None:
     # One step from the image: the radius is reached only if the step is as long.
     attack = PGD(Linf(0.1), steps=1, random_start=False)
     radii = [0.004, 0.02, 0.05]
-    (fitting,) = accuracy_against_eps({"m": model}, images, labels, attack, radii)
     short = replace(attack, step_size=0.004)
-    (fixed,) = accuracy_against_eps({"m": model}, images, labels, short, radii)
+    fgsm = FGSM(Linf(0.1), objective="margin")
+    found = {}
+    for name, each in {"fitting": attack, "fixed": short, "fgsm": fgsm}.items():
+        found[name] = accuracy_against_eps({"m": model}, images, labels, each, radii)
     distances = model.distances(images)
     expected = [float((distances > eps).double().mean()) for eps in radii]
-    assert shares(fitting)[1:] == pytest.approx(expected)
-    assert shares(fixed)[1:] == pytest.approx([expected[0]] * 3)
-    assert (fitting.attack["step_size"], fixed.attack["step_size"]) == ("1 eps", 0.004)
-    (half,) = accuracy_against_eps({"m": model}, images, labels, short, radii, share=0.5)
-    halves = [float((distances > eps / 2).double().mean()) for eps in radii]
-    assert shares(half)[1:] == pytest.approx(halves)
-    assert half.attack["step_size"] == "0.5 eps"
-    fgsm = FGSM(Linf(0.1), objective="margin")
-    (exact,) = accuracy_against_eps({"m": model}, images, labels, fgsm, radii)
-    assert shares(exact) == shares(fitting)
+    assert list(line(found["fitting"]).values())[1:] == pytest.approx(expected)
+    assert list(line(found["fixed"]).values())[1:] == pytest.approx([expected[0]] * 3)
+    steps = [found[name].details["attacks"][0]["step_size"] for name in ("fitting", "fixed")]
+    assert steps == ["1 eps", 0.004]
+    assert line(found["fgsm"]) == line(found["fitting"])
 
 
 def test_unbounded_in_l2_goes_further_than_one() -> None:
@@ -142,11 +167,8 @@ def test_unbounded_in_l2_goes_further_than_one() -> None:
     # The plane is more than 1 away in L2, and less than the diagonal of the cube.
     assert 1 < float(model.height(corner) / weight.norm()) < math.sqrt(12)
     attack = PGD(L2(1.0), steps=1, random_start=False)
-    for share in (None, 1.0):
-        (curve,) = accuracy_against_eps(
-            {"m": model}, corner, labels, attack, [1.0, math.inf], share=share
-        )
-        assert shares(curve) == [1.0, 1.0, 0.0]
+    result = accuracy_against_eps({"m": model}, corner, labels, attack, [1.0, math.inf])
+    assert line(result) == {0: 1.0, 1: 1.0, math.inf: 0.0}
 
 
 def test_all_numbers_of_steps_share_the_step_of_the_largest() -> None:
@@ -155,17 +177,22 @@ def test_all_numbers_of_steps_share_the_step_of_the_largest() -> None:
     attack = PGD(Linf(0.03), random_start=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (curve,) = accuracy_against_steps({"m": model}, images, labels, attack, [1, 5, 10])
+        result = accuracy_against_steps({"m": model}, images, labels, attack, [1, 5, 10])
     # A quarter of eps, with which 10 steps go 2.5 eps.
-    assert curve.attack["step_size"] == pytest.approx(0.0075)
+    (settings,) = result.details["attacks"]
+    assert (settings["steps"], settings["step_size"]) == ("varies", pytest.approx(0.0075))
+    assert result.title == "Accuracy under PGD on images, Linf eps 0.03, step 0.0075"
     distances = model.distances(images)
     gone = [0.0075, 0.03, 0.03]
     expected = [float((distances > way).double().mean()) for way in gone]
-    assert shares(curve)[1:] == pytest.approx(expected)
+    assert list(line(result).values())[1:] == pytest.approx(expected)
+    # That few steps do not cross the ball is no news; that the most do not is.
     short = replace(attack, step_size=0.001)
     with pytest.warns(AttackWarning, match="all 2 steps together go") as caught:
-        accuracy_against_steps({"m": model}, images, labels, short, [1, 2])
+        result = accuracy_against_steps({"m": model}, images, labels, short, [1, 2])
     assert len(caught) == 1
+    (text,) = result.provenance.warnings
+    assert text.startswith("short-steps, pgd-margin on m: all 2 steps")
     own = PGD(Linf(torch.full((24,), 0.03)))
     with pytest.raises(MultiwayError, match="need a step_size that is named"):
         accuracy_against_steps({"m": model}, images, labels, own, [1, 2])
@@ -176,45 +203,51 @@ def test_against_steps_from_the_image_is_a_closed_form() -> None:
     images, labels = samples(model)
     attack = PGD(Linf(0.03), step_size=0.005, random_start=False)
     steps = [1, 2, 4, 6, 20]
-    (curve,) = accuracy_against_steps({"m": model}, images, labels, attack, steps)
+    result = accuracy_against_steps({"m": model}, images, labels, attack, steps)
     distances = model.distances(images)
     gone = [min(0.005 * number, 0.03) for number in steps]
     expected = [1.0, *(float((distances > way).double().mean()) for way in gone)]
     assert len(set(expected)) >= 4
-    assert curve.x == (0, *steps)
-    assert shares(curve) == pytest.approx(expected)
+    assert line(result) == pytest.approx(dict(zip((0, *steps), expected, strict=True)))
 
 
-@pytest.mark.parametrize("objective", ["margin", "ce", "dlr"])
 @pytest.mark.parametrize("restarts", [1, 2])
-def test_against_steps_equals_separate_runs(objective: str, restarts: int) -> None:
+def test_against_steps_equals_separate_runs(restarts: int) -> None:
     models = {"a": perceptron(0), "b": perceptron(1)}
     images, labels = samples(models["a"], width=1.0)
-    attack = PGD(Linf(0.08), step_size=0.01, restarts=restarts, objective=objective)
-    steps = [1, 2, 3, 5, 8, 13]
-    curves = accuracy_against_steps(models, images, labels, attack, steps, seed=5)
-    found = {(curve.source, curve.target): shares(curve)[1:] for curve in curves}
-    (alone,) = accuracy_against_steps(
-        {"a": models["a"]}, images, labels, attack, steps, seed=5, substitutes={}
-    )
-    runs = [replace(attack, steps=number) for number in steps]
-    white = [run(models["a"], images, labels, seed=5).accuracy.value for run in runs]
-    moved = [
-        transfer(run, models["a"], {"b": models["b"]}, images, labels, seed=5).accuracy["b"].value
-        for run in runs
+    attacks = [
+        PGD(Linf(0.08), step_size=0.01, restarts=restarts, objective=objective)
+        for objective in ("margin", "ce", "dlr")
     ]
-    assert white[0] > white[-1]
-    assert found["a", "a"] == shares(alone)[1:] == white
-    assert found["a", "b"] == moved
-    # PGD keeps the best it has seen, so more steps never give images back.
-    assert white == sorted(white, reverse=True)
+    steps = [1, 3, 8]
+    result = accuracy_against_steps(models, images, labels, attacks, steps, seed=5)
+    # The clean accuracy begins the line of every objective.
+    assert sum(cell.x == 0 for cell in result.cells) == 4
+    alone = accuracy_against_steps(
+        {"a": models["a"]}, images, labels, attacks, steps, seed=5, substitutes={}
+    )
+    for attack in attacks:
+        runs = [replace(attack, steps=number) for number in steps]
+        white = [run(models["a"], images, labels, seed=5).accuracy.value for run in runs]
+        moved = [
+            transfer(run, models["a"], {"b": models["b"]}, images, labels, seed=5).accuracy["b"]
+            for run in runs
+        ]
+        assert white[0] > white[-1]
+        expected = dict(zip(steps, white, strict=True))
+        assert line(result, "a", objective=attack.objective) == expected
+        assert line(alone, "a", objective=attack.objective) == expected
+        black = {number: each.value for number, each in zip(steps, moved, strict=True)}
+        assert line(result, "b", "a", attack.objective) == black
+        # PGD keeps the best it has seen, so more steps never give images back.
+        assert white == sorted(white, reverse=True)
 
 
 def test_against_steps_equals_a_loop_written_by_hand() -> None:
     model = perceptron(3)
     images, labels = samples(model, width=1.0)
     attack = PGD(Linf(0.1), step_size=0.02, random_start=False)
-    (curve,) = accuracy_against_steps({"m": model}, images, labels, attack, [1, 2, 4, 7])
+    result = accuracy_against_steps({"m": model}, images, labels, attack, [1, 2, 4, 7])
     points, standing, expected = images.clone(), torch.ones(24, dtype=torch.bool), [1.0]
     for _ in range(7):
         points.requires_grad_()
@@ -226,7 +259,7 @@ def test_against_steps_equals_a_loop_written_by_hand() -> None:
         points = points.clamp(0, 1)
         standing &= model(points).argmax(dim=1) == labels
         expected.append(float(standing.double().mean()))
-    assert shares(curve) == pytest.approx([expected[number] for number in (0, 1, 2, 4, 7)])
+    assert line(result) == pytest.approx({number: expected[number] for number in (0, 1, 2, 4, 7)})
 
 
 class Bright(nn.Module):
@@ -250,18 +283,29 @@ def test_against_kappa_a_linear_pair_breaks_when_the_lead_suffices() -> None:
     labels = torch.zeros(4, dtype=torch.int64)
     attack = PGD(Linf(0.3), steps=40, step_size=0.01, random_start=False)
     kappas = [0.0, 0.4, 0.8, 1.2, math.inf]
-    curves = accuracy_against_kappa(
+    result = accuracy_against_kappa(
         {"target": Bright(0.2)}, images, labels, attack, kappas,
         substitutes={"source": Bright(0.0)},
     )  # fmt: skip
-    (curve,) = curves
     # A lead of kappa is a first pixel of .5 + kappa / 10, within a step; the target's plane is at
     # .5 + .2 times the second pixel: .52, .56, .60 and .64.
-    assert shares(curve) == [1.0, 0.75, 0.5, 0.25, 0.0]
-    assert curve.x == tuple(kappas)
-    assert (curve.source, curve.target, curve.unit) == ("source", "target", "logits")
-    assert curve.clean.value == 1.0
-    assert curve.name == "target, from source"
+    clean, *attacked = result.cells
+    assert line(result, "target", "source") == dict(
+        zip(kappas, [1.0, 0.75, 0.5, 0.25, 0.0], strict=True)
+    )
+    assert {(cell.panel, cell.series) for cell in attacked} == {
+        ("target, kappa in logits", "from source")
+    }
+    assert not any(cell.white_box for cell in attacked)
+    assert [cell.attack for cell in attacked][1:] == [
+        "PGD, 40 steps, kappa 0.4, Linf 0.3",
+        "PGD, 40 steps, kappa 0.8, Linf 0.3",
+        "PGD, 40 steps, kappa 1.2, Linf 0.3",
+        "PGD, 40 steps, Linf 0.3",
+    ]
+    # 0 is a confidence, so the clean accuracy has no place on the axis.
+    assert (clean.column, clean.x, clean.attack) == ("clean", None, None)
+    assert clean.interval == proportion(4, 4)
 
 
 def test_kappas_are_the_papers_where_its_codes_are() -> None:
@@ -287,9 +331,14 @@ def test_kappa_is_measured_in_squared_error_on_codes() -> None:
     images = images.float()
     labels = source(images).argmax(dim=1)
     attack = PGD(Linf(0.3), steps=5)
-    curves = accuracy_against_kappa({"s": source, "t": source}, images, labels, attack, [1.0])
-    assert {curve.unit for curve in curves} == {"mean squared error"}
-    assert [(curve.source, curve.target) for curve in curves] == [("t", "s"), ("s", "t")]
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
+    models = {"s": source, "t": source, "plain": plain}
+    result = accuracy_against_kappa(models, images, labels, attack, [1.0])
+    assert pairs(result) == [
+        ("s", "t"), ("s", "plain"), ("t", "s"), ("t", "plain"), ("plain", "s"), ("plain", "t"),
+    ]  # fmt: skip
+    panels = {cell.column: cell.panel for cell in result.cells if cell.row == "s" and cell.x}
+    assert panels == {"t": "s, kappa in mean squared error", "plain": "s, kappa in logits"}
 
 
 def test_batches_change_nothing_and_progress_counts_images() -> None:
@@ -299,7 +348,7 @@ def test_batches_change_nothing_and_progress_counts_images() -> None:
     counted: list[int] = []
     whole = accuracy_against_steps(models, images, labels, attack, [2, 4], progress=counted.append)
     parts = accuracy_against_steps(models, images, labels, attack, [2, 4], batch_size=5)
-    assert whole == parts
+    assert whole.cells == parts.cells
     assert sum(counted) == 2 * 2 * 24
     counted.clear()
     accuracy_against_steps(
@@ -314,10 +363,10 @@ def test_finished_batches_are_kept(tmp_path: Path) -> None:
     images, labels = samples(model, width=1.0)
     attack = PGD(Linf(0.08), step_size=0.01)
     arguments = ({"m": model}, images, labels, attack, [2, 4])
-    first = accuracy_against_steps(*arguments, directory=tmp_path)
+    first = accuracy_against_steps(*arguments, directory=tmp_path).cells
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
-    assert len(files) == 2
-    assert accuracy_against_steps(*arguments, directory=tmp_path) == first
+    assert sum(path.parts[-3] == "attacked" for path in files) == 2
+    assert accuracy_against_steps(*arguments, directory=tmp_path).cells == first
     assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.safetensors")} == files
 
 
@@ -326,28 +375,38 @@ def test_who_attacks_whom() -> None:
     images, labels = samples(models["a"], count=4)
     attack = PGD(Linf(0.1), steps=1)
 
-    def pairs(**options: object) -> list[tuple[str, str]]:
-        curves = accuracy_against_eps(models, images, labels, attack, [0.1], **options)  # type: ignore[arg-type]
-        return [(curve.source, curve.target) for curve in curves]
+    def measure(**options: Any) -> Result:
+        return accuracy_against_eps(models, images, labels, attack, [0.1], **options)
 
-    assert pairs() == [("a", "a"), ("b", "a"), ("b", "b"), ("a", "b")]
-    assert pairs(substitutes={}) == [("a", "a"), ("b", "b")]
-    assert pairs(substitutes={"s": Plane(2)}) == [("a", "a"), ("s", "a"), ("b", "b"), ("s", "b")]
-    assert pairs(substitutes={"a": models["a"]}) == [("a", "a"), ("b", "b"), ("a", "b")]
+    white = [("a", "white-box"), ("b", "white-box")]
+    result = measure()
+    assert pairs(result) == [white[0], ("a", "b"), white[1], ("b", "a")]
+    # Each target in a panel of its own; all together where all is white-box.
+    assert {(cell.row, cell.panel) for cell in result.cells} == {("a", "a"), ("b", "b")}
+    assert {cell.series for cell in result.cells} == {"white-box", "from a", "from b"}
+    alone = measure(substitutes={})
+    assert pairs(alone) == white
+    assert {(cell.panel, cell.series) for cell in alone.cells} == {
+        ("", "a, white-box"), ("", "b, white-box"),
+    }  # fmt: skip
+    assert pairs(measure(substitutes={"s": Plane(2)})) == [
+        white[0], ("a", "s"), white[1], ("b", "s"),
+    ]  # fmt: skip
+    assert pairs(measure(substitutes={"a": models["a"]})) == [*white, ("b", "a")]
+    assert measure(substitutes={"s": Plane(2)}).provenance.models == "a, b, s"
 
 
-def test_as_json() -> None:
+def test_one_image_and_infinity_survive_json() -> None:
     model = Plane(0)
-    images, labels = samples(model, count=4)
+    images, labels = samples(model, count=1)
     attack = PGD(Linf(0.1), steps=2)
-    (curve,) = accuracy_against_eps({"m": model}, images, labels, attack, [math.inf, 0.1], seed=9)
-    read = json.loads(json.dumps(curve.as_dict(), allow_nan=False))
-    assert read["x"] == [0, 0.1, "inf"]
-    assert [one["n"] for one in read["accuracy"]] == [4, 4, 4]
-    assert (read["name"], read["objective"], read["seed"]) == ("m, white-box", "margin", 9)
-    assert read["attack"]["type"] == "PGD"
+    result = accuracy_against_eps({"m": model}, images, labels, attack, [math.inf, 0.1])
+    document = json.loads(json.dumps(result.as_dict(), allow_nan=False))
+    assert [cell["x"] for cell in document["cells"]] == [0, 0.1, "inf"]
+    assert Result.from_dict(document) == result
 
 
+MODEL = Plane(0)
 STEPS, EPS, KAPPA = accuracy_against_steps, accuracy_against_eps, accuracy_against_kappa
 
 
@@ -365,20 +424,20 @@ STEPS, EPS, KAPPA = accuracy_against_steps, accuracy_against_eps, accuracy_again
         (KAPPA, [1.0], {}, "1 model was given; add a second one or a substitute"),
         (KAPPA, [1.0], {"objective": "ce"}, "an attack on 'ce' has none"),
         (STEPS, [1], {"objective": "own"}, "EncodedClassifier's training loss"),
+        (KAPPA, [1.0], {"substitutes": {"m": MODEL}}, "no model is shown what is crafted on an"),
         (STEPS, [1], {"models": {}}, "no model to attack"),
         (STEPS, [1], {"substitutes": {"m": Plane(1)}}, "both called m"),
         (STEPS, [1], {"labels": torch.tensor([0])}, "4 images and 1 labels"),
     ],
 )
 def test_mistakes(
-    measure: Callable[..., list[Curve]],
+    measure: Callable[..., Result],
     values: list[float],
     change: dict[str, object],
     message: str,
 ) -> None:
-    model = Plane(0)
-    images, labels = samples(model, count=4)
-    given = {"models": {"m": model}, "images": images, "labels": labels, **change}
+    images, labels = samples(MODEL, count=4)
+    given = {"models": {"m": MODEL}, "images": images, "labels": labels, **change}
     attack = PGD(Linf(0.1), steps=1, objective=str(given.pop("objective", "margin")))
     first = [given.pop(name) for name in ("models", "images", "labels")]
     with pytest.raises(MultiwayError, match=message):
