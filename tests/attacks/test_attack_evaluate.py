@@ -311,7 +311,7 @@ def test_each_kind_of_warning_is_shown_once(tmp_path: Path) -> None:
     first = found.rows[0]
     assert first.zero_gradients > 5
     left = first.attacked - first.broken
-    assert f"zero at {left} of {first.attacked} images" in str(found.warnings["zero-gradients"])
+    assert f"zero at {left} of {first.attacked} images" in found.warnings["zero-gradients"]
 
 
 @pytest.mark.parametrize(

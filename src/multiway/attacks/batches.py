@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ from multiway.attacks.checks import Note, collect_warnings, warn
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache, Computed
 
-__all__ = ["Batch", "attack_batches", "show_warnings"]
+__all__ = ["Batch", "add_notes", "attack_batches", "show_warnings"]
 
 
 @dataclass(frozen=True)
@@ -72,23 +72,30 @@ def attack_batches(
         tensors, record = cache.get(
             "attacked", partial(_compute, *given), attack=attack, places=places, seed=seed
         )
-        notes = {kind: Note(**note) for kind, note in record.notes["warnings"].items()}
+        notes = {kind: Note(**note) for kind, note in record.notes["attack_warnings"].items()}
         yield places, Batch(_on(images.device, tensors), notes, record.seconds)
 
 
-def show_warnings(
-    batches: Sequence[Batch], known: Mapping[str, object] | None = None
-) -> dict[str, Note]:
-    """Warn once of each kind that is not `known`, with the numbers of all batches; returns them."""
-    total = sum(len(batch.result.success) for batch in batches)
+def add_notes(parts: Sequence[tuple[Mapping[str, Note], int]]) -> dict[str, Note]:
+    """The notes of all images, by kind, from those of each part and its number of images."""
+    total = sum(size for _, size in parts)
     notes: dict[str, Note] = {}
-    for batch in batches:
-        for kind, note in batch.notes.items():
-            if kind not in (known or {}):
-                count = note.count + (notes[kind].count if kind in notes else 0)
-                notes[kind] = Note(notes.get(kind, note).text, count, total)
+    for part, _ in parts:
+        for kind, note in part.items():
+            count = note.count + (notes[kind].count if kind in notes else 0)
+            notes[kind] = Note(notes.get(kind, note).text, count, total)
+    return notes
+
+
+def show_warnings(batches: Sequence[Batch], known: Collection[str] = ()) -> dict[str, Note]:
+    """Warn once of each kind that is not `known`, with the numbers of all batches.
+
+    Returns the notes of all kinds.
+    """
+    notes = add_notes([(batch.notes, len(batch.result.success)) for batch in batches])
     for kind, note in notes.items():
-        warn(kind, note.text, note.count, note.total)
+        if kind not in known:
+            warn(kind, note.text, note.count, note.total)
     return notes
 
 
@@ -98,7 +105,7 @@ def _compute(
     """A batch as it is kept."""
     batch = Batch.compute(attack, model, images, labels, seed)
     notes = {kind: asdict(note) for kind, note in batch.notes.items()}
-    return vars(batch.result), {"warnings": notes, "seconds": batch.seconds}
+    return vars(batch.result), {"attack_warnings": notes, "seconds": batch.seconds}
 
 
 def _on(device: torch.device, tensors: Mapping[str, Tensor]) -> AttackResult:

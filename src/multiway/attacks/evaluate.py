@@ -59,6 +59,7 @@ class Row:
         zero_gradients: images at which every gradient was zero.
         nan_gradients: images at which a gradient was not finite.
         seconds: time spent, in this run and in those it resumes.
+        notes: what users should know of it, by kind.
         words: the attack with its settings, in words.
         objective: what it ascends; None for an attack that follows no objective of the user's.
     """
@@ -72,8 +73,13 @@ class Row:
     zero_gradients: int
     nan_gradients: int
     seconds: float
+    notes: dict[str, Note]
     words: str
     objective: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures, for JSON."""
+        return {key: value for key, value in asdict(self).items() if key != "notes"}
 
 
 @dataclass(frozen=True)
@@ -88,7 +94,6 @@ class Evaluation:
         adversarial: [N, ...], the image that broke it, or the image itself.
         linf: the largest change of a pixel, [N].
         l2: the Euclidean norm of the change, [N].
-        warnings: what users should know, by kind, with the numbers of images it is about.
     """
 
     clean: Interval
@@ -98,7 +103,15 @@ class Evaluation:
     adversarial: Tensor
     linf: Tensor
     l2: Tensor
-    warnings: dict[str, Note]
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """What users should know, by kind; of the first attack that has something of that kind."""
+        kinds: dict[str, str] = {}
+        for row in self.rows:
+            for kind, note in row.notes.items():
+                kinds.setdefault(kind, str(note))
+        return kinds
 
     def cells(self, row: str, **common: Any) -> tuple[Cell, ...]:
         """The clean accuracy, and after each attack what is left of it; `common` fields for all.
@@ -126,10 +139,10 @@ class Evaluation:
         return {
             "clean": self.clean.as_dict(),
             "robust": self.robust.as_dict(),
-            "attacks": [asdict(row) for row in self.rows],
+            "attacks": [row.as_dict() for row in self.rows],
             "largest_linf": float(self.linf.max()),
             "largest_l2": float(self.l2.max()),
-            "warnings": {kind: str(note) for kind, note in self.warnings.items()},
+            "warnings": self.warnings,
         }
 
 
@@ -182,7 +195,7 @@ def evaluate(
     check_labels_and_targets(images, labels, None, scores.shape[1])
     cache = None if directory is None else Cache(directory, model, scores, data=(images, labels))
     state = _State(images, predictions == labels)
-    rows = []
+    rows: list[Row] = []
     for number, (name, attack) in enumerate(zip(names, attacks, strict=True)):
         standing = state.standing()
         batches: list[Batch] = []
@@ -196,8 +209,8 @@ def evaluate(
             state.take_in(number, places, batch.result)
             if progress is not None:
                 progress(Progress(name, done, len(standing), len(state.standing())))
-        state.warnings |= show_warnings(batches, known=state.warnings)
-        rows.append(_row(name, attack, batches, state))
+        notes = show_warnings(batches, known={kind for row in rows for kind in row.notes})
+        rows.append(_row(name, attack, batches, state, notes))
     return Evaluation(
         clean=proportion(int((predictions == labels).sum()), len(images)),
         robust=proportion(len(state.standing()), len(images)),
@@ -206,7 +219,6 @@ def evaluate(
         adversarial=state.adversarial,
         linf=Linf.size(state.adversarial, images),
         l2=L2.size(state.adversarial, images),
-        warnings=state.warnings,
     )
 
 
@@ -238,7 +250,6 @@ class _State:
     def __init__(self, images: Tensor, right: Tensor) -> None:
         self.adversarial = images.clone()
         self.broken_by = torch.where(right, STANDING, CLEAN)
-        self.warnings: dict[str, Note] = {}
 
     def standing(self) -> Tensor:
         return (self.broken_by == STANDING).nonzero().squeeze(1)
@@ -249,7 +260,9 @@ class _State:
         self.broken_by[index] = number
 
 
-def _row(name: str, attack: Attack, batches: Sequence[Batch], state: _State) -> Row:
+def _row(
+    name: str, attack: Attack, batches: Sequence[Batch], state: _State, notes: dict[str, Note]
+) -> Row:
     def total(field: str) -> int:
         return sum(int(getattr(batch.result, field).sum()) for batch in batches)
 
@@ -263,6 +276,7 @@ def _row(name: str, attack: Attack, batches: Sequence[Batch], state: _State) -> 
         zero_gradients=total("zero_gradients"),
         nan_gradients=total("nan_gradients"),
         seconds=sum(batch.seconds for batch in batches),
+        notes=notes,
         words=attack_words(attack),
         objective=getattr(attack, "objective", None),
     )

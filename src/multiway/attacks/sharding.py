@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from multiway.attacks.checks import Note
+from multiway.attacks.batches import add_notes
 from multiway.attacks.evaluate import STANDING, Evaluation, Row
 from multiway.errors import MultiwayError
 from multiway.statistics import proportion
@@ -19,12 +19,13 @@ __all__ = ["join_evaluations"]
 def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
     """The evaluation of all images from those of their parts.
 
-    What happens to an image does not depend on its neighbours, so this is what one evaluation of
-    all would have found.
+    An image's draws are its own, whatever images are attacked with it. So this is what one
+    evaluation of all would have found, but for rounding, and but for `Boundary`: where random
+    images give it no start it takes another image of the batch, which here is one of the part.
 
     Args:
-        parts: the places [n] of a part's images in the whole, and what was found on them; the
-            places of all parts together are 0 to N-1, each once, and all met the same attacks.
+        parts: the indices [n] of a part's images in the whole, and their evaluation; the indices
+            of all parts together are 0 to N-1, each once, and all met the same attacks.
 
     Example:
         >>> from torch import nn
@@ -33,43 +34,41 @@ def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
         >>> network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
         >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
         >>> attacks = [FGSM(Linf(0.1), objective="ce")]
-        >>> places = [torch.arange(8)[::2], torch.arange(8)[1::2]]
-        >>> parts = [(p, evaluate(network, images[p], labels[p], attacks)) for p in places]
+        >>> halves = [torch.arange(8)[::2], torch.arange(8)[1::2]]
+        >>> parts = [(i, evaluate(network, images[i], labels[i], attacks)) for i in halves]
         >>> join_evaluations(parts).robust == evaluate(network, images, labels, attacks).robust
         True
     """
-    order = torch.cat([places for places, _ in parts])
+    order = torch.cat([indices for indices, _ in parts])
+    evaluations = [evaluation for _, evaluation in parts]
     if not torch.equal(order.sort().values, torch.arange(len(order), device=order.device)):
         raise MultiwayError("the parts of an evaluation do not cover its images once each")
-    names = {tuple(row.attack for row in found.rows) for _, found in parts}
+    names = {tuple(row.attack for row in each.rows) for each in evaluations}
     if len(names) != 1:
         raise MultiwayError(f"the parts of an evaluation met different attacks: {sorted(names)}")
     back = order.argsort()
 
     def whole(name: str) -> Tensor:
-        return torch.cat([getattr(found, name) for _, found in parts])[back]
+        return torch.cat([getattr(each, name) for each in evaluations])[back]
 
     broken_by = whole("broken_by")
-    warnings: dict[str, Note] = {}
-    for _, found in parts:
-        for kind, note in found.warnings.items():
-            warnings.setdefault(kind, note)
     return Evaluation(
-        clean=proportion(sum(round(f.clean.value * f.clean.n) for _, f in parts), len(order)),
+        clean=proportion(
+            sum(round(each.clean.value * each.clean.n) for each in evaluations), len(order)
+        ),
         robust=proportion(int((broken_by == STANDING).sum()), len(order)),
-        rows=_rows([found for _, found in parts], broken_by),
+        rows=_rows(evaluations, broken_by),
         broken_by=broken_by,
         adversarial=whole("adversarial"),
         linf=whole("linf"),
         l2=whole("l2"),
-        warnings=warnings,
     )
 
 
-def _rows(found: Sequence[Evaluation], broken_by: Tensor) -> tuple[Row, ...]:
+def _rows(evaluations: Sequence[Evaluation], broken_by: Tensor) -> tuple[Row, ...]:
     rows = []
-    for number, first in enumerate(found[0].rows):
-        same = [one.rows[number] for one in found]
+    for number, first in enumerate(evaluations[0].rows):
+        same = [each.rows[number] for each in evaluations]
         # What stands after this attack: what no attack up to it has broken.
         standing = int(((broken_by == STANDING) | (broken_by > number)).sum())
         rows.append(
@@ -83,6 +82,7 @@ def _rows(found: Sequence[Evaluation], broken_by: Tensor) -> tuple[Row, ...]:
                 zero_gradients=sum(row.zero_gradients for row in same),
                 nan_gradients=sum(row.nan_gradients for row in same),
                 seconds=max(row.seconds for row in same),
+                notes=add_notes([(row.notes, row.attacked) for row in same]),
             )
         )
     return tuple(rows)
