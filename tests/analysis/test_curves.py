@@ -22,6 +22,7 @@ from multiway.analysis import (
 )
 from multiway.analysis.curves import default_kappas
 from multiway.attacks import FGSM, PGD, AttackWarning, transfer
+from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.results import Result
 from multiway.statistics import proportion
@@ -34,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:all .* steps together")
 
 
 class Plane(nn.Module):
-    """Two classes divided by a plane through the middle of the cube."""
+    """Two classes divided by a plane through the middle of the cube, in float64."""
 
     def __init__(self, seed: int) -> None:
         super().__init__()
@@ -42,10 +43,10 @@ class Plane(nn.Module):
         self.weight = nn.Parameter(torch.randn(12, generator=generator, dtype=torch.float64))
 
     def height(self, images: Tensor) -> Tensor:
-        return (images - 0.5).flatten(1) @ self.weight.detach()
+        return (images.double() - 0.5).flatten(1) @ self.weight.detach()
 
     def forward(self, images: Tensor) -> Tensor:
-        height = (images - 0.5).flatten(1) @ self.weight
+        height = (images.double() - 0.5).flatten(1) @ self.weight
         return torch.stack([torch.zeros_like(height), height], dim=1)
 
     def distances(self, images: Tensor) -> Tensor:
@@ -56,15 +57,18 @@ class Plane(nn.Module):
 def perceptron(seed: int) -> nn.Module:
     torch.manual_seed(seed)
     layers = [nn.Flatten(), nn.Linear(12, 24), nn.Tanh(), nn.Linear(24, 4)]
-    return nn.Sequential(*layers).double().requires_grad_(False)
+    return nn.Sequential(*layers).requires_grad_(False)
 
 
-def samples(model: nn.Module, count: int = 24, width: float = 0.3) -> tuple[Tensor, Tensor]:
+def image_set(images: Tensor, labels: Tensor) -> ImageSet:
+    return ImageSet("cube", "test", images, labels, tuple("abcd"))
+
+
+def samples(model: nn.Module, count: int = 24, width: float = 0.3) -> ImageSet:
     """Images around the middle, and what `model` takes them for."""
     generator = torch.Generator().manual_seed(3)
-    unit = torch.rand(count, *SHAPE, generator=generator, dtype=torch.float64)
-    images = 0.5 + width * (unit - 0.5)
-    return images, model(images).argmax(dim=1)
+    images = 0.5 + width * (torch.rand(count, *SHAPE, generator=generator) - 0.5)
+    return image_set(images, model(images).argmax(dim=1))
 
 
 def line(
@@ -91,11 +95,11 @@ def pairs(result: Result) -> list[tuple[str, str]]:
 
 def test_against_eps_a_linear_model_falls_in_steps() -> None:
     model = Plane(0)
-    images, labels = samples(model)
+    data = samples(model)
     attack = PGD(Linf(0.1), steps=25)
     radii = [0.004, 0.01, 0.02, 0.05, 0.2]
-    result = accuracy_against_eps({"m": model}, images, labels, attack, radii, seed=9)
-    distances = model.distances(images)
+    result = accuracy_against_eps({"m": model}, data, attack, radii, seed=9)
+    distances = model.distances(data.images)
     standing = {eps: int((distances > eps).sum()) for eps in radii}
     # The numbers must tell radii apart, or any curve would do.
     assert len(set(standing.values())) >= 5
@@ -110,7 +114,7 @@ def test_against_eps_a_linear_model_falls_in_steps() -> None:
     assert [cell.attack for cell in attacked] == [f"PGD, 25 steps, Linf {eps}" for eps in radii]
     (settings,) = result.details["attacks"]
     assert (settings["threat"]["eps"], settings["step_size"]) == ("varies", "0.1 eps")
-    assert result.title == "Accuracy under PGD on images, Linf, 25 steps, step 0.1 eps"
+    assert result.title == "Accuracy under PGD on cube, Linf, 25 steps, step 0.1 eps"
     assert (result.name, result.chart, result.x_name) == ("curves", "lines", "eps")
     made = result.provenance
     assert (made.models, made.n, made.attack_seed) == ("m", 24, 9)
@@ -127,11 +131,10 @@ def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
 
     model = Far(1)
     model.weight.data[0] = 0.0
-    images, _ = samples(model, width=0.9)
-    labels = torch.zeros(len(images), dtype=torch.int64)
-    result = accuracy_against_eps(
-        {"m": model}, images, labels, PGD(Linf(0.1), steps=40, random_start=False), [math.inf]
-    )
+    images = samples(model, width=0.9).images
+    data = image_set(images, torch.zeros(len(images), dtype=torch.int64))
+    attack = PGD(Linf(0.1), steps=40, random_start=False)
+    result = accuracy_against_eps({"m": model}, data, attack, [math.inf])
     # The farthest corner gives w.x = |w|_1 / 2.
     reach = float(model.weight.detach().abs().sum()) / 2
     standing = 8 * images[:, 0, 0, 0] >= reach
@@ -141,7 +144,7 @@ def test_unbounded_reaches_the_corners_of_the_cube_and_no_further() -> None:
 
 def test_each_radius_has_a_step_that_fits_or_the_one_that_is_named() -> None:
     model = Plane(0)
-    images, labels = samples(model)
+    data = samples(model)
     # One step from the image: the radius is reached only if the step is as long.
     attack = PGD(Linf(0.1), steps=1, random_start=False)
     radii = [0.004, 0.02, 0.05]
@@ -149,8 +152,8 @@ def test_each_radius_has_a_step_that_fits_or_the_one_that_is_named() -> None:
     fgsm = FGSM(Linf(0.1), objective="margin")
     found = {}
     for name, each in {"fitting": attack, "fixed": short, "fgsm": fgsm}.items():
-        found[name] = accuracy_against_eps({"m": model}, images, labels, each, radii)
-    distances = model.distances(images)
+        found[name] = accuracy_against_eps({"m": model}, data, each, radii)
+    distances = model.distances(data.images)
     expected = [float((distances > eps).double().mean()) for eps in radii]
     assert list(line(found["fitting"]).values())[1:] == pytest.approx(expected)
     assert list(line(found["fixed"]).values())[1:] == pytest.approx([expected[0]] * 3)
@@ -162,49 +165,49 @@ def test_each_radius_has_a_step_that_fits_or_the_one_that_is_named() -> None:
 def test_unbounded_in_l2_goes_further_than_one() -> None:
     model = Plane(0)
     weight = model.weight.detach()
-    corner = (weight > 0).double().view(1, *SHAPE)
-    labels = torch.tensor([1])
+    corner = (weight > 0).float().view(1, *SHAPE)
+    data = image_set(corner, torch.tensor([1]))
     # The plane is more than 1 away in L2, and less than the diagonal of the cube.
     assert 1 < float(model.height(corner) / weight.norm()) < math.sqrt(12)
     attack = PGD(L2(1.0), steps=1, random_start=False)
-    result = accuracy_against_eps({"m": model}, corner, labels, attack, [1.0, math.inf])
+    result = accuracy_against_eps({"m": model}, data, attack, [1.0, math.inf])
     assert line(result) == {0: 1.0, 1: 1.0, math.inf: 0.0}
 
 
 def test_all_numbers_of_steps_share_the_step_of_the_largest() -> None:
     model = Plane(2)
-    images, labels = samples(model)
+    data = samples(model)
     attack = PGD(Linf(0.03), random_start=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = accuracy_against_steps({"m": model}, images, labels, attack, [1, 5, 10])
+        result = accuracy_against_steps({"m": model}, data, attack, [1, 5, 10])
     # A quarter of eps, with which 10 steps go 2.5 eps.
     (settings,) = result.details["attacks"]
     assert (settings["steps"], settings["step_size"]) == ("varies", pytest.approx(0.0075))
-    assert result.title == "Accuracy under PGD on images, Linf eps 0.03, step 0.0075"
-    distances = model.distances(images)
+    assert result.title == "Accuracy under PGD on cube, Linf eps 0.03, step 0.0075"
+    distances = model.distances(data.images)
     gone = [0.0075, 0.03, 0.03]
     expected = [float((distances > way).double().mean()) for way in gone]
     assert list(line(result).values())[1:] == pytest.approx(expected)
     # That few steps do not cross the ball is no news; that the most do not is.
     short = replace(attack, step_size=0.001)
     with pytest.warns(AttackWarning, match="all 2 steps together go") as caught:
-        result = accuracy_against_steps({"m": model}, images, labels, short, [1, 2])
+        result = accuracy_against_steps({"m": model}, data, short, [1, 2])
     assert len(caught) == 1
     (text,) = result.provenance.warnings
     assert text.startswith("short-steps, pgd-margin on m: all 2 steps")
     own = PGD(Linf(torch.full((24,), 0.03)))
     with pytest.raises(MultiwayError, match="need a step_size that is named"):
-        accuracy_against_steps({"m": model}, images, labels, own, [1, 2])
+        accuracy_against_steps({"m": model}, data, own, [1, 2])
 
 
 def test_against_steps_from_the_image_is_a_closed_form() -> None:
     model = Plane(2)
-    images, labels = samples(model)
+    data = samples(model)
     attack = PGD(Linf(0.03), step_size=0.005, random_start=False)
     steps = [1, 2, 4, 6, 20]
-    result = accuracy_against_steps({"m": model}, images, labels, attack, steps)
-    distances = model.distances(images)
+    result = accuracy_against_steps({"m": model}, data, attack, steps)
+    distances = model.distances(data.images)
     gone = [min(0.005 * number, 0.03) for number in steps]
     expected = [1.0, *(float((distances > way).double().mean()) for way in gone)]
     assert len(set(expected)) >= 4
@@ -214,23 +217,22 @@ def test_against_steps_from_the_image_is_a_closed_form() -> None:
 @pytest.mark.parametrize("restarts", [1, 2])
 def test_against_steps_equals_separate_runs(restarts: int) -> None:
     models = {"a": perceptron(0), "b": perceptron(1)}
-    images, labels = samples(models["a"], width=1.0)
+    data = samples(models["a"], width=1.0)
     attacks = [
         PGD(Linf(0.08), step_size=0.01, restarts=restarts, objective=objective)
         for objective in ("margin", "ce", "dlr")
     ]
     steps = [1, 3, 8]
-    result = accuracy_against_steps(models, images, labels, attacks, steps, seed=5)
+    result = accuracy_against_steps(models, data, attacks, steps, seed=5)
     # The clean accuracy begins the line of every objective.
     assert sum(cell.x == 0 for cell in result.cells) == 4
-    alone = accuracy_against_steps(
-        {"a": models["a"]}, images, labels, attacks, steps, seed=5, substitutes={}
-    )
+    alone = accuracy_against_steps({"a": models["a"]}, data, attacks, steps, seed=5, substitutes={})
+    given = (data.images, data.labels)
     for attack in attacks:
         runs = [replace(attack, steps=number) for number in steps]
-        white = [run(models["a"], images, labels, seed=5).accuracy.value for run in runs]
+        white = [run(models["a"], *given, seed=5).accuracy.value for run in runs]
         moved = [
-            transfer(run, models["a"], {"b": models["b"]}, images, labels, seed=5).accuracy["b"]
+            transfer(run, models["a"], {"b": models["b"]}, *given, seed=5).accuracy["b"]
             for run in runs
         ]
         assert white[0] > white[-1]
@@ -245,9 +247,10 @@ def test_against_steps_equals_separate_runs(restarts: int) -> None:
 
 def test_against_steps_equals_a_loop_written_by_hand() -> None:
     model = perceptron(3)
-    images, labels = samples(model, width=1.0)
+    data = samples(model, width=1.0)
     attack = PGD(Linf(0.1), step_size=0.02, random_start=False)
-    result = accuracy_against_steps({"m": model}, images, labels, attack, [1, 2, 4, 7])
+    result = accuracy_against_steps({"m": model}, data, attack, [1, 2, 4, 7])
+    images, labels = data.images, data.labels
     points, standing, expected = images.clone(), torch.ones(24, dtype=torch.bool), [1.0]
     for _ in range(7):
         points.requires_grad_()
@@ -270,21 +273,19 @@ class Bright(nn.Module):
         self.shift = nn.Parameter(torch.tensor(shift, dtype=torch.float64))
 
     def forward(self, images: Tensor) -> Tensor:
-        first, second = images.flatten(1).unbind(dim=1)
+        first, second = images.double().flatten(1).unbind(dim=1)
         # The second pixel only sets the threshold; the attack has no gradient to it.
         height = 10 * (first - 0.5 - self.shift * second.detach())
         return torch.stack([torch.zeros_like(height), height], dim=1)
 
 
 def test_against_kappa_a_linear_pair_breaks_when_the_lead_suffices() -> None:
-    images = (
-        torch.tensor([[0.4, 0.1], [0.4, 0.3], [0.4, 0.5], [0.4, 0.7]]).double().view(4, 1, 1, 2)
-    )
-    labels = torch.zeros(4, dtype=torch.int64)
+    pixels = torch.tensor([[0.4, 0.1], [0.4, 0.3], [0.4, 0.5], [0.4, 0.7]])
+    data = image_set(pixels.view(4, 1, 1, 2), torch.zeros(4, dtype=torch.int64))
     attack = PGD(Linf(0.3), steps=40, step_size=0.01, random_start=False)
     kappas = [0.0, 0.4, 0.8, 1.2, math.inf]
     result = accuracy_against_kappa(
-        {"target": Bright(0.2)}, images, labels, attack, kappas,
+        {"target": Bright(0.2)}, data, attack, kappas,
         substitutes={"source": Bright(0.0)},
     )  # fmt: skip
     # A lead of kappa is a first pixel of .5 + kappa / 10, within a step; the target's plane is at
@@ -327,13 +328,12 @@ def test_kappa_is_measured_in_squared_error_on_codes() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(12, 20))
     source = EncodedClassifier(network, encoding, gain=encoding.unit)
-    images, _ = samples(Plane(0), count=6)
-    images = images.float()
-    labels = source(images).argmax(dim=1)
+    images = samples(Plane(0), count=6).images
+    data = image_set(images, source(images).argmax(dim=1))
     attack = PGD(Linf(0.3), steps=5)
     plain = nn.Sequential(nn.Flatten(), nn.Linear(12, 2))
     models = {"s": source, "t": source, "plain": plain}
-    result = accuracy_against_kappa(models, images, labels, attack, [1.0])
+    result = accuracy_against_kappa(models, data, attack, [1.0])
     assert pairs(result) == [
         ("s", "t"), ("s", "plain"), ("t", "s"), ("t", "plain"), ("plain", "s"), ("plain", "t"),
     ]  # fmt: skip
@@ -343,26 +343,24 @@ def test_kappa_is_measured_in_squared_error_on_codes() -> None:
 
 def test_batches_change_nothing_and_progress_counts_images() -> None:
     models = {"a": perceptron(0), "b": perceptron(1)}
-    images, labels = samples(models["a"], width=1.0)
+    data = samples(models["a"], width=1.0)
     attack = PGD(Linf(0.08), step_size=0.01)
     counted: list[int] = []
-    whole = accuracy_against_steps(models, images, labels, attack, [2, 4], progress=counted.append)
-    parts = accuracy_against_steps(models, images, labels, attack, [2, 4], batch_size=5)
+    whole = accuracy_against_steps(models, data, attack, [2, 4], progress=counted.append)
+    parts = accuracy_against_steps(models, data, attack, [2, 4], batch_size=5)
     assert whole.cells == parts.cells
     assert sum(counted) == 2 * 2 * 24
     counted.clear()
-    accuracy_against_steps(
-        models, images, labels, attack, [2, 4], substitutes={}, progress=counted.append
-    )
+    accuracy_against_steps(models, data, attack, [2, 4], substitutes={}, progress=counted.append)
     # Models that nobody else is shown the images of, some of which need no attack.
     assert sum(counted) == 2 * 2 * 24
 
 
 def test_finished_batches_are_kept(tmp_path: Path) -> None:
     model = perceptron(0)
-    images, labels = samples(model, width=1.0)
+    data = samples(model, width=1.0)
     attack = PGD(Linf(0.08), step_size=0.01)
-    arguments = ({"m": model}, images, labels, attack, [2, 4])
+    arguments = ({"m": model}, data, attack, [2, 4])
     first = accuracy_against_steps(*arguments, directory=tmp_path).cells
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
     assert sum(path.parts[-3] == "attacked" for path in files) == 2
@@ -372,11 +370,11 @@ def test_finished_batches_are_kept(tmp_path: Path) -> None:
 
 def test_who_attacks_whom() -> None:
     models = {"a": Plane(0), "b": Plane(1)}
-    images, labels = samples(models["a"], count=4)
+    data = samples(models["a"], count=4)
     attack = PGD(Linf(0.1), steps=1)
 
     def measure(**options: Any) -> Result:
-        return accuracy_against_eps(models, images, labels, attack, [0.1], **options)
+        return accuracy_against_eps(models, data, attack, [0.1], **options)
 
     white = [("a", "white-box"), ("b", "white-box")]
     result = measure()
@@ -398,9 +396,9 @@ def test_who_attacks_whom() -> None:
 
 def test_one_image_and_infinity_survive_json() -> None:
     model = Plane(0)
-    images, labels = samples(model, count=1)
+    data = samples(model, count=1)
     attack = PGD(Linf(0.1), steps=2)
-    result = accuracy_against_eps({"m": model}, images, labels, attack, [math.inf, 0.1])
+    result = accuracy_against_eps({"m": model}, data, attack, [math.inf, 0.1])
     document = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert [cell["x"] for cell in document["cells"]] == [0, 0.1, "inf"]
     assert Result.from_dict(document) == result
@@ -427,7 +425,6 @@ STEPS, EPS, KAPPA = accuracy_against_steps, accuracy_against_eps, accuracy_again
         (KAPPA, [1.0], {"substitutes": {"m": MODEL}}, "no model is shown what is crafted on an"),
         (STEPS, [1], {"models": {}}, "no model to attack"),
         (STEPS, [1], {"substitutes": {"m": Plane(1)}}, "both called m"),
-        (STEPS, [1], {"labels": torch.tensor([0])}, "4 images and 1 labels"),
     ],
 )
 def test_mistakes(
@@ -436,9 +433,9 @@ def test_mistakes(
     change: dict[str, object],
     message: str,
 ) -> None:
-    images, labels = samples(MODEL, count=4)
-    given = {"models": {"m": MODEL}, "images": images, "labels": labels, **change}
+    data = samples(MODEL, count=4)
+    given = {"models": {"m": MODEL}, **change}
     attack = PGD(Linf(0.1), steps=1, objective=str(given.pop("objective", "margin")))
-    first = [given.pop(name) for name in ("models", "images", "labels")]
+    models = given.pop("models")
     with pytest.raises(MultiwayError, match=message):
-        measure(*first, attack, values, **given)
+        measure(models, data, attack, values, **given)

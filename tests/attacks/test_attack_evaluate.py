@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -58,7 +59,8 @@ def problem(count: int = 22) -> tuple[nn.Module, Tensor, Tensor]:
 def figures(found: Evaluation) -> dict[str, object]:
     """All figures but the time they took."""
     rows = [replace(row, seconds=0.0) for row in found.rows]
-    return {**found.as_dict(), "attacks": rows, "broken_by": found.broken_by.tolist()}
+    figures = {"clean": found.clean, "robust": found.robust, "broken_by": found.broken_by.tolist()}
+    return {**found.details(), "attacks": rows, **figures}
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,18 @@ def test_a_damaged_batch_is_set_aside_and_computed_again(tmp_path: Path) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         evaluate(model, images, labels, SUITE[:1], directory=tmp_path)
+
+
+def test_details_are_json_and_hold_what_the_cells_do_not() -> None:
+    model, images, labels = problem()
+    found = evaluate(model, images, labels, SUITE[:2])
+    details = json.loads(json.dumps(found.details(), allow_nan=False))
+    first, second = details["attacks"]
+    assert (first["attack"], first["attacked"]) == ("fgsm-ce", 21)
+    assert second["attacked"] == 21 - first["broken"]
+    assert second["forwards"] == found.rows[1].forwards > second["attacked"]
+    assert details["largest_linf"] == pytest.approx(0.08)
+    assert details["warnings"] == {}
 
 
 def test_the_cells_are_the_rows() -> None:

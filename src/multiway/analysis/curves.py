@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
@@ -16,6 +17,7 @@ from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.pgd import default_step
 from multiway.classifier import EncodedClassifier
 from multiway.codebook import LEAD
+from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
 from multiway.identity import describe
 from multiway.objectives import bind
@@ -23,7 +25,6 @@ from multiway.results import Cell, Result
 from multiway.statistics import Interval
 
 __all__ = [
-    "Options",
     "accuracy_against_eps",
     "accuracy_against_kappa",
     "accuracy_against_steps",
@@ -42,34 +43,17 @@ ALLOWED = {
 }
 
 
-class Options(TypedDict, total=False):
-    """What all curves may be given.
-
-    Attributes:
-        substitutes: on which the black-box images are crafted; each other model when not given,
-            an empty mapping for none.
-        data_name: what the images are called.
-        seed: of the attack, 0 when not given.
-        batch_size: images attacked together, 250 when not given.
-        directory: where finished batches are kept, so that a run that was killed goes on there.
-        progress: called with the number of images done, N for each attack, source and point.
-    """
-
-    substitutes: Mapping[str, nn.Module] | None
-    data_name: str
-    seed: int
-    batch_size: int
-    directory: Path | None
-    progress: Callable[[int], None] | None
-
-
 def accuracy_against_steps(
     models: Mapping[str, nn.Module],
-    images: Tensor,
-    labels: Tensor,
+    data: ImageSet,
     attack: PGD | Sequence[PGD],
     steps: Sequence[int],
-    **options: Unpack[Options],
+    *,
+    substitutes: Mapping[str, nn.Module] | None = None,
+    seed: int = 0,
+    batch_size: int = 250,
+    directory: Path | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Accuracy under `attack` with each number of `steps`, all of one size.
 
@@ -79,20 +63,24 @@ def accuracy_against_steps(
 
     Args:
         models: the targets by name; each is attacked white-box too.
-        images: [N, ...], in the bounds of the threat model.
-        labels: int64 [N].
+        data: N images.
         attack: its objective, threat model, step size and restarts hold for all. A step size that
             it leaves open is the one that PGD takes for the largest number. Several attacks, of
             several objectives say, are measured one after the other.
         steps: whole numbers, 1 or more; 0 is the clean accuracy, which is always there.
-        options: see `Options`.
+        substitutes: on which the black-box images are crafted; each other model when not given,
+            an empty mapping for none.
+        seed: of the attack.
+        batch_size: images attacked together.
+        directory: where finished batches are kept, so that a run that was killed goes on there.
+        progress: called with the number of images done, N for each attack, source and number.
 
     Returns:
         Target by target: white-box, then from each substitute. A target has its own panel, unless
         all attacks are white-box.
     """
     numbers = _rising("steps", steps)
-    attacks = [_fixed_step(each, images, numbers[-1]) for each in distinct_attacks(attack)]
+    attacks = [_fixed_step(each, data, numbers[-1]) for each in distinct_attacks(attack)]
 
     few = ("short-steps",)  # that few steps do not cross the ball is what the curve shows
     points = [
@@ -100,17 +88,21 @@ def accuracy_against_steps(
         for each in attacks
         for number in numbers
     ]
-    sweep = _Sweep("steps", models, images, labels, **options)
+    sweep = _Sweep("steps", models, data, substitutes, seed, batch_size, directory, progress)
     return sweep.result("PGD steps", attacks, lambda source: points)
 
 
 def accuracy_against_eps(
     models: Mapping[str, nn.Module],
-    images: Tensor,
-    labels: Tensor,
+    data: ImageSet,
     attack: Attack | Sequence[Attack],
     eps: Sequence[float],
-    **options: Unpack[Options],
+    *,
+    substitutes: Mapping[str, nn.Module] | None = None,
+    seed: int = 0,
+    batch_size: int = 250,
+    directory: Path | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Accuracy under `attack` with each radius of `eps`; `math.inf` lets it do anything.
 
@@ -131,17 +123,21 @@ def accuracy_against_eps(
         for each in attacks
         for radius in radii
     ]
-    sweep = _Sweep("eps", models, images, labels, **options)
+    sweep = _Sweep("eps", models, data, substitutes, seed, batch_size, directory, progress)
     return sweep.result("eps", attacks, lambda source: points)
 
 
 def accuracy_against_kappa(
     models: Mapping[str, nn.Module],
-    images: Tensor,
-    labels: Tensor,
+    data: ImageSet,
     attack: PGD,
     kappa: Sequence[float] | None = None,
-    **options: Unpack[Options],
+    *,
+    substitutes: Mapping[str, nn.Module] | None = None,
+    seed: int = 0,
+    batch_size: int = 250,
+    directory: Path | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Black-box accuracy when the attack stops at each lead `kappa` on the substitute (Eq. 5).
 
@@ -159,7 +155,7 @@ def accuracy_against_kappa(
         raise MultiwayError(
             f"kappa is the confidence of 'margin'; an attack on '{attack.objective}' has none"
         )
-    if len(models) < 2 and not options.get("substitutes"):
+    if len(models) < 2 and not substitutes:
         raise MultiwayError(
             f"kappa is for images that are crafted on one model and shown to another, and "
             f"{len(models)} model was given; add a second one or a substitute"
@@ -173,7 +169,7 @@ def accuracy_against_kappa(
             for value in values
         ]
 
-    sweep = _Sweep("kappa", models, images, labels, **options)
+    sweep = _Sweep("kappa", models, data, substitutes, seed, batch_size, directory, progress)
     return sweep.result("confidence kappa", [attack], points)
 
 
@@ -202,14 +198,16 @@ class _Sweep:
 
     varied: str
     models: Mapping[str, nn.Module]
-    images: Tensor
-    labels: Tensor
-    substitutes: Mapping[str, nn.Module] | None = None
-    data_name: str = "images"
-    seed: int = 0
-    batch_size: int = 250
-    directory: Path | None = None
-    progress: Callable[[int], None] | None = None
+    data: ImageSet
+    substitutes: Mapping[str, nn.Module] | None
+    seed: int
+    batch_size: int
+    directory: Path | None
+    progress: Callable[[int], None] | None
+
+    @cached_property
+    def _images(self) -> Tensor:
+        return to_float(self.data.images)
 
     def result(
         self,
@@ -236,7 +234,7 @@ class _Sweep:
             chart="lines",
             cells=tuple(self._cells(sources, clean, lines)),
             provenance=measurement.provenance(
-                self.data_name, {**self.models, **sources}, len(self.images), self.seed
+                self.data.name, {**self.models, **sources}, len(self.data), self.seed
             ),
             column_name="crafted on",
             x_name=x_name,
@@ -274,7 +272,7 @@ class _Sweep:
         self, attack: Attack, name: str, source: nn.Module, targets: Sequence[str]
     ) -> tuple[dict[str, Interval], dict[str, Interval]]:
         """The accuracy of each target under the attack, and without it."""
-        given = (self.images, self.labels)
+        given = (self._images, self.data.labels)
         options: dict[str, Any] = {
             "batch_size": self.batch_size, "seed": self.seed, "directory": self.directory,
         }  # fmt: skip
@@ -291,7 +289,7 @@ class _Sweep:
 
         # Nobody else needs these images: an image that is broken may be left alone.
         found = evaluate(source, *given, [attack], progress=show, **options)
-        progress(len(self.images) - done)  # those that needed no attack
+        progress(len(self.data) - done)  # those that needed no attack
         return {name: found.robust}, {name: found.clean}
 
     def _cells(
@@ -344,7 +342,7 @@ class _Sweep:
             parts.append(f"step {step if isinstance(step, str) else f'{step:.4g}'}")
         if settings.get("restarts", 1) > 1:
             parts.append(f"{settings['restarts']} restarts")
-        return f"Accuracy under {settings['type']} on {self.data_name}, {', '.join(parts)}"
+        return f"Accuracy under {settings['type']} on {self.data.name}, {', '.join(parts)}"
 
 
 def _rising(kind: str, values: Sequence[float]) -> tuple[Any, ...]:
@@ -358,11 +356,11 @@ def _rising(kind: str, values: Sequence[float]) -> tuple[Any, ...]:
     return tuple(sorted(set(values)))
 
 
-def _fixed_step(attack: PGD, images: Tensor, steps: int) -> PGD:
+def _fixed_step(attack: PGD, data: ImageSet, steps: int) -> PGD:
     """The attack with the step size that it takes for that number of steps."""
     if attack.step_size is not None:
         return attack
-    size = default_step(attack.threat, images, steps)
+    size = default_step(attack.threat, data.images, steps)
     if isinstance(size, Tensor):
         raise MultiwayError("images with an eps of their own need a step_size that is named")
     return replace(attack, step_size=size)

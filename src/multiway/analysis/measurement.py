@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
-from datetime import date
+from dataclasses import replace
 from typing import TypeVar
 
 from multiway.attacks import Attack
 from multiway.attacks.checks import Note, collect_warnings, warn
 from multiway.attacks.names import attack_words
 from multiway.errors import MultiwayError
-from multiway.results import Provenance, versions
+from multiway.results import Provenance
 
 __all__ = ["Measurement", "distinct_attacks"]
 
@@ -45,15 +45,9 @@ class Measurement:
         """How the result came about; each kind of warning is shown here, once."""
         for kind, (_, note) in self._warnings.items():
             warn(kind, note.text, note.count, note.total)
-        return Provenance(
-            data=data,
-            models=", ".join(models),
-            n=n,
-            seeds=(),
-            minutes=round((time.monotonic() - self._start) / 60, 2),
-            made=date.today().isoformat(),
-            versions=versions(),
-            attack_seed=seed,
+        return replace(
+            Provenance.now(data, models, n, seed),
+            minutes=round((time.monotonic() - self._start) / 60, 3),
             warnings=tuple(
                 f"{kind}, {what}: {note}" for kind, (what, note) in self._warnings.items()
             ),

@@ -5,9 +5,10 @@ from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
 from multiway.attacks.checks import AttackWarning
-from multiway.attacks.evaluate import Evaluation, Progress, Row, evaluate
+from multiway.attacks.evaluate import STANDING, Evaluation, Progress, Row, evaluate, predict
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
+from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
@@ -23,6 +24,7 @@ __all__ = [
     "FAB",
     "FGSM",
     "PGD",
+    "STANDING",
     "Attack",
     "AttackResult",
     "AttackWarning",
@@ -39,11 +41,14 @@ __all__ = [
     "Square",
     "TargetedAPGD",
     "Transfer",
+    "attack_name",
+    "attack_words",
     "build_attack",
     "evaluate",
     "has_objective",
     "join_evaluations",
     "options_of",
+    "predict",
     "schott_protocol",
     "transfer",
 ]

@@ -77,10 +77,6 @@ class Row:
     words: str
     objective: str | None
 
-    def as_dict(self) -> dict[str, Any]:
-        """The figures, for JSON."""
-        return {key: value for key, value in asdict(self).items() if key != "notes"}
-
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -134,12 +130,14 @@ class Evaluation:
         )  # fmt: skip
         return (clean, *attacked)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The figures and what they cost, without the images, for JSON."""
+    def details(self) -> dict[str, Any]:
+        """Facts that are no figures, as JSON: what each attack did and cost, and its warnings."""
+        counts = [
+            {key: value for key, value in asdict(row).items() if key not in ("accuracy", "notes")}
+            for row in self.rows
+        ]
         return {
-            "clean": self.clean.as_dict(),
-            "robust": self.robust.as_dict(),
-            "attacks": [row.as_dict() for row in self.rows],
+            "attacks": counts,
             "largest_linf": float(self.linf.max()),
             "largest_l2": float(self.l2.max()),
             "warnings": self.warnings,

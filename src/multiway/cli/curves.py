@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from multiway.cli.models import Subject
+    from multiway.results import Result
 
 __all__ = ["curves"]
 
@@ -91,22 +91,20 @@ def curves(
     )  # fmt: skip
     count = len(sources) if against != "kappa" or substitutes is None else len(substitutes)
     work = count * len(values or range(6)) * len(images) * len(objectives)
-    results = []
+    attacks = [
+        mw.attacks.build_attack(
+            "pgd", threat, objective=name, steps=steps, step_size=step_size, restarts=restarts
+        )
+        for name in objectives
+    ]
     with collected_warnings(), bar(f"accuracy against {against}", work) as advance:
-        for name in objectives:
-            attack = mw.attacks.build_attack(
-                "pgd", threat, objective=name, steps=steps, step_size=step_size, restarts=restarts
-            )
-            results.append(
-                _measure(
-                    against, attack, values,
-                    models=models, data=images, substitutes=substitutes, seed=examination.seed,
-                    batch_size=batch_size, progress=advance,
-                    directory=None if examination.out is None else examination.out / "batches",
-                )
-            )  # fmt: skip
-    cells = tuple(cell for result in results for cell in result.cells)
-    return Outcome(replace(results[0], cells=cells), stem=f"curves-{against}")
+        result = _measure(
+            against, attacks, values,
+            models=models, data=images, substitutes=substitutes, seed=examination.seed,
+            batch_size=batch_size, progress=advance,
+            directory=None if examination.out is None else examination.out / "batches",
+        )  # fmt: skip
+    return Outcome(result, stem=f"curves-{against}")
 
 
 def _check(
@@ -158,11 +156,13 @@ def _default_values(against: str, data: str, norm: str | None) -> list[float] | 
     return None
 
 
-def _measure(against: str, attack: Any, values: list[float] | None, **common: Any) -> Any:
+def _measure(
+    against: str, attacks: Sequence[Any], values: list[float] | None, **common: Any
+) -> Result:
     if against == "kappa":
-        return mw.analysis.accuracy_against_kappa(attack=attack, kappa=values, **common)
+        return mw.analysis.accuracy_against_kappa(attack=attacks[0], kappa=values, **common)
     if against == "eps":
-        return mw.analysis.accuracy_against_eps(attack=attack, eps=values or [], **common)
+        return mw.analysis.accuracy_against_eps(attack=attacks, eps=values or [], **common)
     # 5.0 was written 5; 2.5 stays, and is refused.
     steps: list[Any] = [int(value) if value == value // 1 else value for value in values or []]
-    return mw.analysis.accuracy_against_steps(attack=attack, steps=steps, **common)
+    return mw.analysis.accuracy_against_steps(attack=attacks, steps=steps, **common)

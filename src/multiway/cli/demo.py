@@ -124,26 +124,20 @@ def _measure(
         for objective in OBJECTIVES
     }
     pair = {name: models[name] for name in (f"{encoding}-{seed}" for encoding in ENCODINGS)}
-    curves = []
-    for objective in OBJECTIVES:
-        pgd = mw.PGD(mw.Linf(EPS), steps=20, objective=objective)
-        work = len(few) * len(RADII) * len(pair)
-        with bar(f"PGD at rising eps, objective {objective}", work) as advance:
-            curves.append(
-                mw.analysis.accuracy_against_eps(
-                    pair, few, pgd, RADII, substitutes={}, seed=seed, progress=advance
-                )
-            )
+    pgd = [mw.PGD(mw.Linf(EPS), steps=20, objective=objective) for objective in OBJECTIVES]
+    with bar("PGD at rising eps", len(few) * len(RADII) * len(pair) * len(pgd)) as advance:
+        curves = mw.analysis.accuracy_against_eps(
+            pair, few, pgd, RADII, substitutes={}, seed=seed, progress=advance
+        )
     kinds = mw.data.corruptions.KINDS
     with bar("corruptions", len(few) * len(kinds) * len(SEVERITIES)) as advance:
         corruption = mw.analysis.corruption_accuracy(
             models, few, severities=SEVERITIES, seed=seed, device=device, progress=advance
         )
-    cells = tuple(cell for curve in curves for cell in curve.cells)
     return mw.report.DemoFindings(
         transfer=trained(transfer),
         correlation=trained(correlation),
-        curves=trained(replace(curves[0], cells=cells)),
+        curves=trained(curves),
         corruption=trained(corruption),
         encodings={name: model.encoding.name for name, model in models.items()},
         images=images[:SHOWN].cpu(),
