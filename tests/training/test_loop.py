@@ -23,7 +23,7 @@ from multiway.training import (
     prepare,
     train,
 )
-from multiway.training.state import Progress, load_state, save_state
+from multiway.training.state import TrainingState, load_state, save_state
 
 SGD = Recipe(name="test", lr=0.01, momentum=0.5, batch_size=32, epochs=2, scale="unit")
 ADAM = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=2, scale="unit")
@@ -176,9 +176,9 @@ def test_a_diverging_loss_stops_and_keeps_the_last_good_state(
     fresh = prepare(tiny, "d", "ro", wild)
     optimizer = torch.optim.SGD(fresh.model.parameters(), lr=1.0)
     mark = json.loads(json.dumps(run.config()))
-    from multiway.training.run import fingerprint
+    from multiway.training.run import config_digest
 
-    progress = load_state(run.state, fresh.model, optimizer, fingerprint(mark))
+    progress = load_state(run.state, fresh.model, optimizer, config_digest(mark))
     assert progress.step >= 0
     assert all(bool(torch.isfinite(p).all()) for p in fresh.model.parameters())
 
@@ -194,7 +194,7 @@ def test_weights_that_are_not_finite(tiny: ImageSet, tmp_path: Path) -> None:
         accuracy(job.model, tiny)
     optimizer = torch.optim.SGD(job.model.parameters(), lr=1.0)
     with pytest.raises(MultiwayError, match="not finite at step 7"):
-        save_state(run.state, job.model, optimizer, Progress(step=7))
+        save_state(run.state, job.model, optimizer, TrainingState(step=7))
     assert not run.state.exists()
 
 

@@ -22,8 +22,8 @@ from multiway.training.distributed import Team, WorkerLost, check_shares
 from multiway.training.losses import OuterLoss
 from multiway.training.overfitting import Watch, robust_accuracy, watched_images
 from multiway.training.recipe import Recipe
-from multiway.training.run import Run, fingerprint
-from multiway.training.state import Progress, load_state, save_state
+from multiway.training.run import Run, config_digest
+from multiway.training.state import TrainingState, load_state, save_state
 from multiway.training.sync_batchnorm import weigh_norms
 from multiway.weights import load_tensors, read_tensors, save_weights
 
@@ -105,7 +105,7 @@ class _Training:
         self.images, self.labels = job.train.images.to(device), job.train.labels.to(device)
         divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
         self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / divisor
-        self.progress = Progress(fingerprint=fingerprint(job.config))
+        self.progress = TrainingState(fingerprint=config_digest(job.config))
         self.means_before = [buffer.clone() for buffer in self.model.buffers()]
         self.adversary = self.recipe.adversary
         self.inner: InnerAttack | None = None

@@ -200,7 +200,7 @@ def open_run(directory: Path, config: dict[str, Any], resume: bool) -> Run:
     return run
 
 
-def fingerprint(config: dict[str, Any]) -> str:
+def config_digest(config: dict[str, Any]) -> str:
     """A hash of what the result of a run depends on."""
     relevant = {key: config[key] for key in DETERMINING}
     relevant |= {key: config[key] for key in ALSO_DETERMINING if key in config}

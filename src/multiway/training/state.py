@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.weights import load_tensors, read_tensors, write_tensors
 
-__all__ = ["Progress", "load_state", "save_state"]
+__all__ = ["TrainingState", "load_state", "save_state"]
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """Where a training stands. The sums are over the steps of the epoch under way."""
 
     step: int = 0
@@ -32,7 +32,7 @@ class Progress:
 
 
 def save_state(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: Progress
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, progress: TrainingState
 ) -> None:
     """Write model, optimiser and progress into one safetensors file, atomically.
 
@@ -52,13 +52,13 @@ def save_state(
 
 def load_state(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, fingerprint: str
-) -> Progress:
+) -> TrainingState:
     """Put what `save_state` wrote into `model` and `optimizer`; return where it stood."""
     tensors = read_tensors(path)
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata() or {}
     try:
-        progress = Progress(**json.loads(metadata["progress"]))
+        progress = TrainingState(**json.loads(metadata["progress"]))
     except (KeyError, TypeError, ValueError) as error:
         raise UnusableFile(
             path, f"{path} is not a training state of multiway: {error!r}"
