@@ -14,11 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from multiway.checks import check_labels
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, choose
 from multiway.outputs import output_tensor
 from multiway.threat import Threat
 
 __all__ = [
+    "WARNINGS",
     "AttackWarning",
     "Note",
     "check_count",
@@ -41,6 +42,12 @@ PAST_BOUNDS = 16
 
 PACKAGE = str(Path(__file__).parents[1])
 
+WARNINGS = (
+    "zero-gradients", "nan-gradients", "nan-scores", "short-steps", "random-model",
+    "probabilities", "masked-gradients", "few-classes", "small-images", "no-start",
+)  # fmt: skip
+"""The kinds of warnings."""
+
 
 @dataclass(frozen=True)
 class Note:
@@ -58,14 +65,14 @@ class AttackWarning(UserWarning):
     """Something that makes an attack's figures less than they seem.
 
     Attributes:
-        kind: `random-model`, `probabilities`, `zero-gradients`, `nan-gradients`, `nan-scores`,
-            `short-steps`, `few-classes`, `small-images`, `masked-gradients` or `no-start`.
+        kind: one of `WARNINGS`; docs/attacks.md says what each means.
         note: its text and the numbers in it.
     """
 
     def __init__(self, kind: str, note: Note | str) -> None:
         super().__init__(str(note))
-        self.kind, self.note = kind, note if isinstance(note, Note) else Note(note)
+        self.kind = choose("kind of warning", kind, WARNINGS)
+        self.note = note if isinstance(note, Note) else Note(note)
 
 
 def warn(kind: str, text: str, count: int = 0, total: int = 0) -> None:
