@@ -14,7 +14,7 @@ from multiway.identity import describe_fields, digest
 if TYPE_CHECKING:
     from multiway.store import Store
 
-__all__ = ["Artifact", "BuildContext", "Record"]
+__all__ = ["Artifact", "BuildContext", "Record", "artifacts_of"]
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,30 @@ class BuildContext:
     device: str = "cpu"
     progress: Callable[[float], None] = field(default=lambda share: None, compare=False)
 
+    def counter(self, total: int) -> Callable[[int], None]:
+        """For work that says how many more of `total` it has done."""
+        done = 0
+
+        def count(more: int) -> None:
+            nonlocal done
+            done += more
+            self.progress(done / total)
+
+        return count
+
 
 class Artifact(ABC):
     """Something that can be computed from its description alone: a model, an attack, a measurement.
 
     Artifacts are frozen dataclasses, and their fields say what they are: every field that is
-    compared counts, other artifacts by their keys. Two with the same `identity` are the same
-    artifact, whatever study asks for it.
+    compared counts, other artifacts by their keys. Two with the same `key` are the same artifact,
+    whoever asks for it. `kind` is the name of the class, in small letters.
     """
 
     kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__.lower()
 
     @abstractmethod
     def title(self) -> str:
@@ -62,8 +76,7 @@ class Artifact(ABC):
 
     def parents(self) -> tuple[Artifact, ...]:
         """The artifacts in its fields, from which it is made."""
-        compared = (getattr(self, each.name) for each in fields(self) if each.compare)  # type: ignore[arg-type]
-        return tuple(dict.fromkeys(found for value in compared for found in _artifacts(value)))
+        return artifacts_of(self)
 
     def content(self) -> dict[str, Any]:
         """Everything that determines the result, as JSON."""
@@ -73,6 +86,12 @@ class Artifact(ABC):
     def key(self) -> str:
         """The name of the artifact in a store: a hash of kind and content. Code is not in it."""
         return digest([self.kind, self.content()])
+
+
+def artifacts_of(record: Any) -> tuple[Artifact, ...]:
+    """The artifacts in those fields of a dataclass that are compared, each once."""
+    values = (getattr(record, each.name) for each in fields(record) if each.compare)
+    return tuple({each.key: each for value in values for each in _artifacts(value)}.values())
 
 
 def _artifacts(value: Any) -> Iterator[Artifact]:

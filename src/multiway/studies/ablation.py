@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import another_training, correlation_cells, shown_cells
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -17,29 +17,27 @@ ENCODINGS = {"RO-softmax": "ro-softmax", "1ofK-MSE": "1ofk-mse", "RO": "ro"}
 def declare(scale: Scale) -> Study:
     """Three encodings of A and C under FGSM from one-hot A and C."""
     images = scale.test_images(scale.clean["A"])
-    attack = partial(scale.fgsm, scale.clean["A"].eps)
-    cells: list[Cell] = []
+    cells = Cells(scale, images, partial(scale.fgsm, scale.clean["A"].eps))
     for network in NETWORKS:
         for name, encoding in ENCODINGS.items():
             row, target = f"{network}-{name}", partial(scale.clean_model, network, encoding)
             for other in NETWORKS:
                 column = f"{other}-1ofK"
-                source = another_training(scale, partial(scale.clean_model, other, "1ofk"))
-                cells += shown_cells(scale, row, column, target, [source], attack, images)
-                cells += correlation_cells(scale, row, column, target, source, images)
+                source = scale.substitute(partial(scale.clean_model, other, "1ofk"))
+                cells.attacked(row, column, target, [source], panel=column)
+                cells.correlated(row, column, target, source, panel=column)
     return Study(
         name="ablation",
         title="Is it the codes or the loss?",
         question="Random orthogonal codes with a softmax, and one-hot labels with a squared error, "
-        "beside codes with a squared error: which of them withstand images that were crafted on "
-        "one-hot networks?",
+        "beside codes with a squared error: which of them are robust to images that were crafted "
+        "on one-hot networks?",
         paper="Tables 7 and 8 (appendix A)",
-        figure="dots",
-        cells=tuple(cells),
-        data=scale.clean["A"].data,
-        models="; ".join(f"{name} is {scale.clean[name].told()}" for name in NETWORKS),
-        n=len(images),
-        seeds=scale.seeds,
+        chart="dots",
+        row_name="attacked",
+        column_name="crafted on",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [scale.clean[name] for name in NETWORKS], NETWORKS),
         differs=(
             "the substitute is always another training than the target (the next seed)",
             "one-hot labels with a squared error have norm 1 here as in the paper; `controls` has "

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -17,23 +16,52 @@ from multiway.attacks.base import decisions
 from multiway.attacks.evaluate import score
 from multiway.attacks.names import attack_name
 from multiway.attacks.transfer import craft
-from multiway.data import to_float
-from multiway.data.corruptions import corrupt
+from multiway.classifier import EncodedClassifier
+from multiway.data import ImageSet, to_float
+from multiway.data.corruptions import KINDS, corrupt
+from multiway.identity import describe
 from multiway.store import Store
-from multiway.studies.cost import attack_passes, pass_seconds
+from multiway.studies.cost import attack_passes
 from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.weights import read_tensors, write_tensors
 
-__all__ = ["ARRAYS", "BATCH", "Corrupted", "Crafted", "Decided", "Signs"]
+__all__ = ["ARRAYS", "Corrupted", "Crafted", "Decided", "Measurement", "Signs"]
 
-BATCH = 250
-# The file of an artifact whose arrays are drawn.
+# The file in which a measurement keeps its tensors.
 ARRAYS = "arrays.safetensors"
 
 
 @dataclass(frozen=True)
-class Crafted(Artifact):
+class Measurement(Artifact):
+    """Tensors that were computed on models.
+
+    Attributes:
+        batch_size: images that go through a model together. It counts: sums are rounded otherwise
+            in other batches, and the boundary attack may start from an image's neighbours.
+    """
+
+    batch_size: int = field(default=250, kw_only=True)
+
+    def save(self, context: BuildContext, tensors: dict[str, Tensor]) -> None:
+        """Write what was computed."""
+        write_tensors(tensors, context.folder / ARRAYS)
+
+    def tensors(self, store: Store) -> dict[str, Tensor]:
+        """What was computed, by name."""
+        return read_tensors(store.read(self).folder / ARRAYS)
+
+    def decide(self, model: EncodedClassifier, images: Tensor) -> Tensor:
+        """The classes that `model` gives `images` [N, ...], [N]; -1 for none."""
+        return decisions(score(model, images, self.batch_size))
+
+    def is_right(self, model: EncodedClassifier, data: ImageSet) -> Tensor:
+        """Which images get their own class, bool [N]."""
+        return self.decide(model, to_float(data.images)) == data.labels
+
+
+@dataclass(frozen=True)
+class Crafted(Measurement):
     """Adversarial images: what `attack` makes of `images` on `source`.
 
     With the attack's `early_stop` images that are broken are left alone, which is right for the
@@ -45,57 +73,39 @@ class Crafted(Artifact):
     images: Images
     seed: int = 0
 
-    kind = "crafted"
-
     def title(self) -> str:
-        """The attack and its source."""
-        source = self.source.title().removeprefix("train ")
-        return f"{attack_name(self.attack)} on {source}"
+        return f"{attack_name(self.attack)} on {self.source.name}"
 
     def seconds(self) -> float:
-        """Passes of the attack; one that stops early is taken at its full length."""
-        return len(self.images) * attack_passes(self.attack) * pass_seconds(self.source.network)
+        return len(self.images) * attack_passes(self.attack) * self.source.pass_seconds
 
     def make(self, context: BuildContext) -> dict[str, Any]:
         """Attack batch by batch; finished batches survive a kill."""
         data = self.images.load()
         model = self.source.load(context.store, context.device)
-        done = 0
-
-        def progress(count: int) -> None:
-            nonlocal done
-            done += count
-            context.progress(done / len(data))
-
-        result, told = craft(
+        batches = context.folder / "batches"
+        result, warnings = craft(
             self.attack, model, to_float(data.images), data.labels,
-            batch_size=BATCH, seed=self.seed, directory=context.folder / "batches",
-            progress=progress,
+            batch_size=self.batch_size, seed=self.seed, directory=batches,
+            progress=context.counter(len(data)),
         )  # fmt: skip
-        write_tensors(
-            {"adversarial": result.adversarial, "success": result.success, "l2": result.l2},
-            context.folder / "crafted.safetensors",
-        )
-        _remove(context.folder / "batches")
-        return {
-            "warnings": told,
-            "forwards": int(result.forwards.sum()),
-            "backwards": int(result.backwards.sum()),
-        }
+        names = ("adversarial", "success", "l2")
+        self.save(context, {name: getattr(result, name) for name in names})
+        shutil.rmtree(batches, ignore_errors=True)
+        passes = {name: int(getattr(result, name).sum()) for name in ("forwards", "backwards")}
+        return {"warnings": warnings, **passes}
 
-    def load(self, store: Store) -> Tensor:
+    def adversarial(self, store: Store) -> Tensor:
         """The images, float [N, C, H, W]."""
-        return read_tensors(store.read(self).folder / "crafted.safetensors")["adversarial"]
+        return self.tensors(store)["adversarial"]
 
 
 @dataclass(frozen=True)
-class Decided(Artifact):
+class Decided(Measurement):
     """What `target` takes the images for: clean ones, or crafted ones."""
 
     target: Model
     shown: Images | Crafted
-
-    kind = "decided"
 
     @property
     def images(self) -> Images:
@@ -103,64 +113,56 @@ class Decided(Artifact):
         return self.shown.images if isinstance(self.shown, Crafted) else self.shown
 
     def title(self) -> str:
-        """Who is shown what."""
-        target = self.target.title().removeprefix("train ")
-        return (
-            f"show {'crafted' if isinstance(self.shown, Crafted) else 'clean'} images to {target}"
-        )
+        kind = "crafted" if isinstance(self.shown, Crafted) else "clean"
+        return f"show {kind} images to {self.target.name}"
 
     def seconds(self) -> float:
-        """One pass."""
-        return 0.1 + len(self.images) * pass_seconds(self.target.network)
+        return 0.1 + len(self.images) * self.target.pass_seconds
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """One forward pass."""
         data = self.images.load()
-        crafted = isinstance(self.shown, Crafted)
-        images = self.shown.load(context.store) if isinstance(self.shown, Crafted) else data.images
-        shown = images if crafted else to_float(images)
-        decided = decisions(score(self.target.load(context.store, context.device), shown, BATCH))
+        if isinstance(self.shown, Crafted):
+            shown = self.shown.adversarial(context.store)
+        else:
+            shown = to_float(data.images)
+        decided = self.decide(self.target.load(context.store, context.device), shown)
         right = torch.eq(decided, data.labels)
-        write_tensors({"decided": decided, "right": right}, context.folder / "decided.safetensors")
+        self.save(context, {"decided": decided, "right": right})
         return {"right": int(right.sum()), "n": len(right)}
 
     def right(self, store: Store) -> Tensor:
         """Which images were classified rightly, bool [N]; one without a class is wrong."""
-        return read_tensors(store.read(self).folder / "decided.safetensors")["right"]
+        return self.tensors(store)["right"]
 
 
 @dataclass(frozen=True)
-class Signs(Artifact):
-    """The signs of the gradient of `objective` at the input and at each convolution."""
+class Signs(Measurement):
+    """The signs of the gradient of `objective` at the input and at each convolution.
+
+    The tensors are int8 [N, D] by layer.
+    """
 
     model: Model
     images: Images
     objective: str
 
-    kind = "signs"
-
     def title(self) -> str:
-        """Whose gradients."""
-        return f"gradients of {self.objective}, {self.model.title().removeprefix('train ')}"
+        return f"gradients of {self.objective}, {self.model.name}"
 
     def seconds(self) -> float:
-        """A pass forth and back."""
-        return 0.1 + 3 * len(self.images) * pass_seconds(self.model.network)
+        return 0.1 + 3 * len(self.images) * self.model.pass_seconds
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """See `gradient_signs`."""
-        model = self.model.load(context.store, context.device)
-        signs = gradient_signs(model, self.images.load(), self.objective, device=context.device)
-        write_tensors(signs, context.folder / "signs.safetensors")
+        signs = gradient_signs(
+            self.model.load(context.store, context.device), self.images.load(), self.objective,
+            features=True, device=context.device, batch_size=self.batch_size,
+        )  # fmt: skip
+        self.save(context, signs)
         return {"layers": list(signs)}
-
-    def load(self, store: Store) -> dict[str, Tensor]:
-        """int8 [N, D] by layer."""
-        return read_tensors(store.read(self).folder / "signs.safetensors")
 
 
 @dataclass(frozen=True)
-class Corrupted(Artifact):
+class Corrupted(Measurement):
     """Which images `target` still takes for what they are under corruptions."""
 
     target: Model
@@ -169,38 +171,37 @@ class Corrupted(Artifact):
     severities: tuple[int, ...]
     seed: int = 0
 
-    kind = "corrupted"
-
     def title(self) -> str:
-        """How many kinds on which model."""
-        target = self.target.title().removeprefix("train ")
-        return f"{len(self.corruptions)} corruptions on {target}"
+        return f"{len(self.corruptions)} corruptions on {self.target.name}"
 
     def seconds(self) -> float:
-        """A pass for each, and about a millisecond to corrupt an image."""
         versions = len(self.images) * len(self.corruptions) * len(self.severities)
-        return versions * (0.0005 + pass_seconds(self.target.network))
+        # Half a millisecond to corrupt an image.
+        return versions * (0.0005 + self.target.pass_seconds)
+
+    def content(self) -> dict[str, Any]:
+        """With what the severities stand for."""
+        constants = {
+            kind: [KINDS[kind].severities[severity - 1] for severity in self.severities]
+            for kind in self.corruptions
+        }
+        return {**super().content(), "constants": describe(constants)}
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """Corrupt and show, kind by kind."""
         data = self.images.load()
         model = self.target.load(context.store, context.device)
+        count = context.counter(len(self.corruptions))
         right: dict[str, Tensor] = {}
-        for number, kind in enumerate(self.corruptions):
+        for kind in self.corruptions:
             for severity in self.severities:
                 shown = to_float(corrupt(data.images, kind, severity, seed=self.seed))
-                right[f"{kind}-{severity}"] = decisions(score(model, shown, BATCH)) == data.labels
-            context.progress((number + 1) / len(self.corruptions))
-        write_tensors(right, context.folder / "corrupted.safetensors")
+                right[f"{kind}-{severity}"] = self.decide(model, shown) == data.labels
+            count(1)
+        self.save(context, right)
         return {"n": len(data)}
 
     def shares(self, store: Store, kinds: tuple[str, ...]) -> Tensor:
         """The share of each image's versions that were classified rightly, float64 [N]."""
-        right = read_tensors(store.read(self).folder / "corrupted.safetensors")
+        right = self.tensors(store)
         chosen = [right[f"{kind}-{level}"] for kind in kinds for level in self.severities]
         return torch.stack(chosen).double().mean(dim=0)
-
-
-def _remove(folder: Path) -> None:
-    """What is finished needs its parts no more."""
-    shutil.rmtree(folder, ignore_errors=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from multiway.attacks import APGD, FAB, Attack, AutoAttack, Square, TargetedAPGD
 from multiway.attacks.names import attack_words
-from multiway.studies.cell_builders import clean_cell
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.images import Images
-from multiway.studies.robustness import both_encodings, named_sets, under_all, white_box_attacks
+from multiway.studies.robustness import ENCODINGS, named_sets, robust, white_box_attacks
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import CellSpec, Study
 from multiway.threat import Linf
 
 __all__ = ["declare", "protocol"]
@@ -20,37 +20,40 @@ FEW = {"smoke": {"MNIST": 20}, "cpu": {"CIFAR-10": 100, "CIFAR-100": 50, "SVHN":
 def declare(scale: Scale) -> Study:
     """AutoAttack, and every white-box PGD that other studies ran on the same images."""
     sets = named_sets(scale)
-    cells: list[Cell] = []
-    for data in sets:
-        setting = scale.robust[data]
-        own = [(attack, _images(scale, data)) for attack in protocol(scale, setting.eps)]
-        name = attack_words(AutoAttack(Linf(setting.eps))) + (" cut short" * _is_short(scale))
-        told = f"{name}, and PGD; the worst case by image"
-        for row, model in both_encodings(scale, data).items():
-            worst = under_all(scale, model, [*own, *white_box_attacks(scale, data)])
-            cells.append(Cell(row, "AutoAttack", worst, attack=told, white_box=True))
-            cells.append(clean_cell(scale, row, model, scale.test_images(setting)))
     settings = [scale.robust[data] for data in sets]
     counts = [f"{len(_images(scale, data))} of {scale.robust[data].data}" for data in sets]
     return Study(
         name="autoattack",
         title="What is left under AutoAttack?",
         question="The attack by which defences are compared today, and with it every white-box "
-        "attack of the other studies: how many images withstand all of them, with one-hot labels "
-        "and with random orthogonal codes?",
+        "attack of the other studies: how many images do all of them leave standing, with one-hot "
+        "labels and with random orthogonal codes?",
         paper="",
-        figure="dots",
-        cells=tuple(cells),
-        data=", ".join(setting.data for setting in settings),
-        models="; ".join(setting.told() for setting in settings),
-        n=len(_images(scale, sets[0])),
-        seeds=scale.seeds,
+        chart="dots",
+        column_name="attacker",
+        cells=tuple(cell for data in sets for cell in _cells(scale, data)),
+        **measured_on(scale, _images(scale, sets[0]), settings),
         differs=(
             "not in the paper, which is older than AutoAttack",
             f"images: {', '.join(counts)}",
             *(("the four parts of AutoAttack have fewer steps",) if _is_short(scale) else ()),
         ),
     )
+
+
+def _cells(scale: Scale, data: str) -> list[CellSpec]:
+    setting = scale.robust[data]
+    own = [(attack, _images(scale, data)) for attack in protocol(scale, setting.eps)]
+    name = attack_words(AutoAttack(Linf(setting.eps))) + (" cut short" if _is_short(scale) else "")
+    cells = Cells(scale, scale.test_images(setting))
+    for encoding in ENCODINGS:
+        row, model = f"{data}, {encoding}", robust(scale, data, encoding)
+        cells.worst_case(
+            row, "AutoAttack", model, [*own, *white_box_attacks(scale, data)], white_box=True,
+            attack=f"{name}, and PGD; the worst case by image",
+        )  # fmt: skip
+        cells.clean(row, model)
+    return cells.declared
 
 
 def protocol(scale: Scale, eps: float) -> tuple[Attack, ...]:
@@ -72,7 +75,6 @@ def _is_short(scale: Scale) -> bool:
 
 
 def _images(scale: Scale, data: str) -> Images:
-    """Some 13,000 passes for an image that stands: fewer images where a pass is dear."""
+    """Some 13,000 passes for an image that stands: fewer images where a pass is expensive."""
     images = scale.test_images(scale.robust[data], hard=True)
-    few = FEW.get(scale.name, {}).get(data, len(images))
-    return Images(images.data, images.split, min(few, len(images)))
+    return images.first(FEW.get(scale.name, {}).get(data, len(images)))

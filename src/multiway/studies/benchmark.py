@@ -6,22 +6,20 @@ from dataclasses import replace
 from functools import partial
 
 from multiway.attacks import Attack, Boundary, NAttack
-from multiway.studies.cell_builders import ModelOf, clean_cell, shown_cells
-from multiway.studies.images import Images
+from multiway.attacks.names import attack_words
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.robustness import (
     BENCHMARK,
     COLOUR,
     ENCODINGS,
-    both_encodings,
+    budgets_in_words,
     long_images,
     named_sets,
-    steps_told,
-    substitute,
+    robust,
     transferred,
-    unguided_cell,
 )
-from multiway.studies.scales import Scale, Setting
-from multiway.studies.study import Cell, Study
+from multiway.studies.scales import ModelOf, Scale, Setting
+from multiway.studies.study import CellSpec, Study
 from multiway.threat import L2, Linf
 
 __all__ = ["declare", "madry_setting"]
@@ -44,30 +42,24 @@ NATTACK = {
 def declare(scale: Scale) -> Study:
     """1ofK and RO from one recipe; Madry et al. from adversarial images alone."""
     sets = named_sets(scale, BENCHMARK)
-    cells: list[Cell] = []
-    for data in sets:
-        for row, model in _networks(scale, data).items():
-            cells += _row(scale, data, row, model)
     settings = [scale.robust[data] for data in sets]
-    baselines = [setting for data in sets if (setting := madry_setting(scale, data))]
+    images = scale.test_images(settings[0], hard=True)
+    about = measured_on(scale, images, settings)
+    for baseline in filter(None, (madry_setting(scale, data) for data in sets)):
+        about["models"] += f"; Madry et al.: {baseline}"
     return Study(
         name="benchmark",
         title="How robust are adversarially trained networks?",
         question="Networks with one-hot labels and with random orthogonal codes, trained on "
-        "attacked images by the same recipe: which withstands attacks better, from other "
+        "attacked images by the same recipe: which is more robust, to attacks from other "
         "networks, with its own gradients, and without gradients?",
         paper="Table 4",
-        figure="matrix",
-        cells=tuple(cells),
-        data=", ".join(setting.data for setting in settings),
-        models="; ".join(
-            [setting.told() for setting in settings]
-            + [f"Madry et al.: {setting.told()}" for setting in baselines]
-        ),
-        n=len(scale.test_images(settings[0], hard=True)),
-        seeds=scale.seeds,
+        chart="heat map",
+        column_name="attacker",
+        cells=tuple(cell for data in sets for cell in _cells(scale, data)),
+        **about,
         objective="margin",
-        differs=(*steps_told(scale), *_differs(scale)),
+        differs=(*budgets_in_words(scale), *_differs(scale)),
     )
 
 
@@ -82,37 +74,38 @@ def madry_setting(scale: Scale, data: str) -> Setting | None:
     return replace(setting, changes={**setting.changes, "adversary": adversary})
 
 
-def _networks(scale: Scale, data: str) -> dict[str, ModelOf]:
-    """The targets on a data set, by their rows."""
-    networks: dict[str, ModelOf] = {}
-    setting = madry_setting(scale, data)
-    if setting is not None:
-        baseline = replace(scale, robust={data: setting})
-        networks[f"{data}, Madry et al."] = partial(baseline.robust_model, data, "1ofk")
-    return networks | both_encodings(scale, data)
-
-
-def _row(scale: Scale, data: str, row: str, model: ModelOf) -> list[Cell]:
-    """All attacks on one network."""
+def _cells(scale: Scale, data: str) -> list[CellSpec]:
+    """All attacks on the networks of one data set."""
     setting = scale.robust[data]
     images = scale.test_images(setting, hard=True)
-    cells: list[Cell] = []
-    for source in ENCODINGS:
-        makers = [substitute(scale, data, source)]
-        attack = transferred(scale, setting.eps)
-        cells += shown_cells(scale, row, f"black-box from {source}", model, makers, attack, images)
-    for column, strong, shown in (
-        ("white-box 1K", partial(scale.pgd, setting.eps), images),
-        ("white-box 5K x 50", partial(scale.long_pgd, setting.eps), long_images(scale, data)),
-    ):
-        cells += shown_cells(scale, row, column, model, [model], strong, shown, white_box=True)
-    few = Images(images.data, images.split, min(UNGUIDED_IMAGES[scale.name], len(images)))
-    cells.append(unguided_cell(scale, row, "gradient-free", model, _unguided(scale, data), few))
-    cells.append(clean_cell(scale, row, model, scale.test_images(setting)))
-    return cells
+    matched = {encoding: robust(scale, data, encoding) for encoding in ENCODINGS}
+    networks: dict[str, ModelOf] = {}
+    if (baseline := madry_setting(scale, data)) is not None:
+        networks["Madry et al."] = partial(scale.model, baseline, "1ofk")
+    hard = Cells(scale, images, partial(scale.pgd, setting.eps))
+    easy = Cells(scale, scale.test_images(setting), declared=hard.declared)
+    attack = _gradient_free(scale, data)
+    few = images.first(UNGUIDED_IMAGES[scale.name])
+    for network, model in (networks | matched).items():
+        row = f"{data}, {network}"
+        for encoding, other in matched.items():
+            hard.attacked(
+                row, f"black-box from {encoding}", model, [scale.substitute(other)],
+                attack=transferred(scale, setting.eps),
+            )  # fmt: skip
+        hard.attacked(row, "white-box 1K", model)
+        hard.attacked(
+            row, "white-box 5K x 50", model,
+            attack=partial(scale.long_pgd, setting.eps), images=long_images(scale, data),
+        )  # fmt: skip
+        # It asks the target itself and ascends no objective of ours.
+        words = attack_words(attack)
+        hard.worst_case(row, "gradient-free", model, [(attack, few)], attack=words)
+        easy.clean(row, model)
+    return hard.declared
 
 
-def _unguided(scale: Scale, data: str) -> Attack:
+def _gradient_free(scale: Scale, data: str) -> Attack:
     """The paper's gradient-free attack on a data set."""
     if data == "MNIST":
         return Boundary(L2(DISTANCE), steps=2 if scale.trial else BOUNDARY_STEPS[scale.name])
@@ -121,7 +114,7 @@ def _unguided(scale: Scale, data: str) -> Attack:
 
 
 def _differs(scale: Scale) -> list[str]:
-    told = [
+    differs = [
         "1ofK and RO are trained by one recipe; the paper compared RO, trained on clean and "
         "adversarial images, with the released networks of Madry et al., trained on adversarial "
         "images alone",
@@ -135,20 +128,20 @@ def _differs(scale: Scale) -> list[str]:
     ]
     if COLOUR in scale.robust:
         steps, queries = NATTACK[scale.name].steps, NATTACK[scale.name].population
-        told.append(f"NAttack on CIFAR-10 has {steps} steps of {queries} queries")
+        differs.append(f"NAttack on CIFAR-10 has {steps} steps of {queries} queries")
     if scale.name == "paper":
-        return told
-    told.append(
+        return differs
+    differs.append(
         "Madry et al.: the recipe of 1ofK without its clean images, in place of their own recipe, "
         "and on MNIST alone"
         + (", for on CIFAR-10 1ofK has none itself" if _has_no_clean_images(scale) else "")
     )
     if COLOUR in scale.robust:
-        told += [
+        differs += [
             "400 steps of 300 queries of NAttack are published",
             f"5K x 50 on CIFAR-10 is run on {len(long_images(scale, COLOUR))} images",
         ]
-    return told
+    return differs
 
 
 def _has_no_clean_images(scale: Scale) -> bool:

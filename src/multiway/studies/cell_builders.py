@@ -2,41 +2,134 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from multiway.attacks import Attack
-from multiway.attacks.names import attack_name, attack_words
+from multiway.attacks.names import attack_words
+from multiway.codebook import default_beta
 from multiway.encoding import PAPER_LENGTH
 from multiway.studies.artifacts import Crafted, Decided, Signs
 from multiway.studies.images import Images
-from multiway.studies.measures import Accuracy, Correlated
-from multiway.studies.models import Model, Trained
-from multiway.studies.scales import OBJECTIVES, Scale, Setting
-from multiway.studies.study import Cell
+from multiway.studies.measures import Accuracy, Correlated, Measure
+from multiway.studies.models import Trained
+from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
+from multiway.studies.study import CellSpec
 from multiway.training import load_recipe
 
-__all__ = [
-    "SAME_STEPS",
-    "another_training",
-    "clean_cell",
-    "coded_model",
-    "correlation_cells",
-    "measured_on",
-    "shown_cells",
-]
+__all__ = ["SAME_STEPS", "AttackOf", "Cells", "coded_model", "measured_on"]
 
-ModelOf = Callable[[int], Model]
-"""The model of a seed."""
-
-# The paper's beta^2 / L, kept for other lengths.
-RATIO = 500.0
+AttackOf = Callable[[str], Attack]
+"""The attack that ascends an objective."""
 
 SAME_STEPS = (
     "the learning rate is in proportion to l / beta (0.01 at length 2000), which keeps training as "
     "stable for every length; with 0.01 for all, networks with codes of length 10 learn nothing on "
     "the digits at the same beta^2 / l, and diverge at beta 1000"
 )
+
+
+@dataclass
+class Cells:
+    """Collects the cells of a study; what most of them share is said once.
+
+    The keywords `panel`, `series` and `x` of every method are those of `CellSpec`.
+
+    Attributes:
+        images: the test images.
+        attack: what attacked cells are attacked with, unless they say otherwise.
+        declared: the cells so far.
+    """
+
+    scale: Scale
+    images: Images
+    attack: AttackOf | None = None
+    declared: list[CellSpec] = field(default_factory=list)
+
+    def add(self, row: str, column: str, measure: Measure, **more: Any) -> None:
+        """A cell of any kind; `more` are fields of `CellSpec`."""
+        self.declared.append(CellSpec(row, column, measure, **more))
+
+    def clean(self, row: str, model: ModelOf, column: str = "clean", **axes: Any) -> None:
+        """Accuracy without an attack."""
+        decided = tuple((Decided(model(seed), self.images),) for seed in self.scale.seeds)
+        self.add(row, column, Accuracy(decided), **axes)
+
+    def attacked(
+        self,
+        row: str,
+        column: str,
+        target: ModelOf,
+        sources: Sequence[ModelOf] = (),
+        *,
+        attack: AttackOf | None = None,
+        images: Images | None = None,
+        objectives: Iterable[str] = OBJECTIVES,
+        **axes: Any,
+    ) -> None:
+        """Accuracy of `target` on crafted images, a cell for each objective.
+
+        Args:
+            target: by seed.
+            sources: what the images are crafted on, by the seed of the target; several are
+                averaged. None for a white-box attack, on the target itself.
+        """
+        attack = attack or self.attack
+        assert attack is not None
+        for objective in objectives:
+            chosen = attack(objective)
+            decided = tuple(
+                tuple(
+                    Decided(target(seed), Crafted(source(seed), chosen, images or self.images))
+                    for source in sources or [target]
+                )
+                for seed in self.scale.seeds
+            )
+            self.add(
+                row, column, Accuracy(decided), objective=objective, attack=attack_words(chosen),
+                white_box=not sources, **axes,
+            )  # fmt: skip
+
+    def worst_case(
+        self,
+        row: str,
+        column: str,
+        target: ModelOf,
+        attacks: Iterable[tuple[Attack, Images]],
+        **more: Any,
+    ) -> None:
+        """The worst case of each image over attacks on the target itself."""
+        shown = list(attacks)
+        decided = tuple(
+            tuple(Decided(target(seed), Crafted(target(seed), *each)) for each in shown)
+            for seed in self.scale.seeds
+        )
+        self.add(row, column, Accuracy(decided, worst=True), **more)
+
+    def correlated(
+        self,
+        row: str,
+        column: str,
+        one: ModelOf,
+        other: ModelOf,
+        *,
+        layer: str = "input",
+        images: Images | None = None,
+        objectives: Iterable[str] = OBJECTIVES,
+        **axes: Any,
+    ) -> None:
+        """Correlation of the signs of two models' gradients, a cell for each objective."""
+        for objective in objectives:
+            pairs = tuple(
+                (
+                    Signs(one(seed), images or self.images, objective),
+                    Signs(other(seed), images or self.images, objective),
+                )
+                for seed in self.scale.seeds
+            )
+            measure = Correlated(pairs, layer)
+            self.add(row, column, measure, metric="correlation", objective=objective, **axes)
 
 
 def coded_model(
@@ -54,104 +147,29 @@ def coded_model(
         length: of the code; `PAPER_LENGTH` with the default beta is the model of the other studies.
         beta: None for sqrt(500 * length).
     """
-    if length == PAPER_LENGTH and beta is None:
-        return scale.clean_model("A", encoding, seed)
-    size = (RATIO * length) ** 0.5 if beta is None else beta
-    stretch = (length / size) / (PAPER_LENGTH / (RATIO * PAPER_LENGTH) ** 0.5)
+    size = default_beta(length) if beta is None else beta
+    stretch = (length / size) / (PAPER_LENGTH / default_beta(PAPER_LENGTH))
     rate = load_recipe(scale.clean["A"].recipe).lr * stretch
-    options = {} if encoding == "1ofk-mse" else {"code_length": length}
-    return scale.clean_model("A", encoding, seed, beta=size, lr=rate, **options)
+    code_length = None if encoding == "1ofk-mse" else length
+    return scale.clean_model(
+        "A", encoding, seed, changes={"lr": rate}, code_length=code_length, beta=size
+    )
 
 
-class On(TypedDict):
-    """What a study tells of its data, networks, images and seeds."""
-
-    data: str
-    models: str
-    n: int
-    seeds: tuple[int, ...]
-
-
-def measured_on(scale: Scale, setting: Setting, images: Images) -> On:
-    """For a study of one network on one data set."""
-    return On(data=setting.data, models=setting.told(), n=len(images), seeds=scale.seeds)
-
-
-def another_training(scale: Scale, model: ModelOf) -> ModelOf:
-    """What an attacker has in place of `model`: its training from another seed."""
-    return lambda seed: model(scale.other(seed))
-
-
-def clean_cell(
-    scale: Scale, row: str, model: ModelOf, images: Images, *, column: str = "clean"
-) -> Cell:
-    """Accuracy without an attack."""
-    decided = tuple((Decided(model(seed), images),) for seed in scale.seeds)
-    return Cell(row, column, Accuracy(decided))
-
-
-def shown_cells(
-    scale: Scale,
-    row: str,
-    column: str,
-    target: ModelOf,
-    sources: Iterable[ModelOf],
-    attack: Callable[[str], Attack],
-    images: Images,
-    *,
-    white_box: bool = False,
-    objectives: Iterable[str] = OBJECTIVES,
-) -> list[Cell]:
-    """Accuracy of `target` on images crafted on `sources` (averaged), a cell for each objective.
+def measured_on(
+    scale: Scale, images: Images, settings: Sequence[Setting], names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What a study says of its data, networks, images and seeds.
 
     Args:
-        target: by seed.
-        sources: by the seed of the target; the target itself for a white-box attack.
-        attack: by objective.
+        names: what the networks of the settings are called in its tables.
     """
-    makers = list(sources)
-    cells = []
-    for objective in objectives:
-        chosen = attack(objective)
-        decided = tuple(
-            tuple(Decided(target(seed), Crafted(make(seed), chosen, images)) for make in makers)
-            for seed in scale.seeds
-        )
-        told = objective if hasattr(chosen, "objective") else attack_name(chosen)
-        cells.append(
-            Cell(
-                row, column, Accuracy(decided),
-                objective=told, attack=attack_words(chosen), white_box=white_box,
-            )
-        )  # fmt: skip
-    return cells
-
-
-def correlation_cells(
-    scale: Scale,
-    row: str,
-    column: str,
-    one: ModelOf,
-    other: ModelOf,
-    images: Images,
-    *,
-    layer: str = "input",
-    objectives: Iterable[str] = OBJECTIVES,
-) -> list[Cell]:
-    """Correlation of the signs of two models' gradients, a cell for each objective."""
-    return [
-        Cell(
-            row,
-            column,
-            Correlated(
-                tuple(
-                    (Signs(one(seed), images, objective), Signs(other(seed), images, objective))
-                    for seed in scale.seeds
-                ),
-                layer,
-            ),
-            metric="correlation",
-            objective=objective,
-        )
-        for objective in objectives
-    ]
+    words = [str(setting) for setting in settings]
+    if names:
+        words = [f"{name} is {each}" for name, each in zip(names, words, strict=True)]
+    return {
+        "data": ", ".join(dict.fromkeys(setting.data for setting in settings)),
+        "models": "; ".join(words),
+        "n": len(images),
+        "seeds": scale.seeds,
+    }

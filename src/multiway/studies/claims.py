@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import ClassVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from multiway.errors import MultiwayError, choose
-from multiway.studies.cells import METRICS
+from multiway.results import METRICS
 from multiway.studies.paper import check_known, studies
 
 __all__ = ["Claim", "Comparison", "Side", "claims", "read_claims"]
@@ -37,12 +38,22 @@ class Comparison:
     than: Side
     by: float = 0.0
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
     @property
-    def cells(self) -> tuple[tuple[str, str], ...]:
-        """The cells of both sides."""
-        return tuple(
-            cell for side in (self.greater, self.than) if isinstance(side, tuple) for cell in side
-        )
+    def sides(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Those of its sides that are cells."""
+        return tuple(side for side in (self.greater, self.than) if isinstance(side, tuple))
+
+    def named(self, names: dict[str, str]) -> Comparison:
+        """With `names` in place of their {placeholders}."""
+
+        def name(side: Side) -> Side:
+            if not isinstance(side, tuple):
+                return side
+            return tuple((row.format(**names), column.format(**names)) for row, column in side)
+
+        return Comparison(name(self.greater), name(self.than), self.by)
 
 
 @dataclass(frozen=True)
@@ -66,15 +77,8 @@ class Claim:
     @property
     def cells(self) -> tuple[tuple[str, str], ...]:
         """All cells that decide it, each once."""
-        return tuple(dict.fromkeys(cell for part in self.comparisons for cell in part.cells))
-
-
-class _Pair(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    greater: Side
-    than: Side
-    by: float = 0.0
+        sides = (side for part in self.comparisons for side in part.sides)
+        return tuple(dict.fromkeys(itertools.chain(*sides)))
 
 
 class _Entry(BaseModel):
@@ -88,7 +92,7 @@ class _Entry(BaseModel):
     where: str
     metric: str = "accuracy"
     over: dict[str, list[str]] = Field(default_factory=dict)
-    all: list[_Pair] = Field(default_factory=list)
+    all: tuple[Comparison, ...] = ()
     greater: Side | None = None
     than: Side | None = None
     by: float = 0.0
@@ -98,37 +102,23 @@ class _Entry(BaseModel):
         single = (self.greater is not None, self.than is not None)
         if single != ((False, False) if self.all else (True, True)):
             raise ValueError("a claim has greater and than, or else all")
+        if self.greater is not None and self.than is not None:
+            self.all = (Comparison(self.greater, self.than, self.by),)
         return self
 
     def expand(self) -> Iterator[Claim]:
         """One claim for each combination of the values in `over`; just one without them."""
-        pairs = self.all
-        if self.greater is not None and self.than is not None:
-            pairs = [_Pair(greater=self.greater, than=self.than, by=self.by)]
         for values in itertools.product(*self.over.values()):
             names = dict(zip(self.over, values, strict=True))
-            slugs = {key: _slug(value) for key, value in names.items()}
+            slugs = {key: re.sub(r"[^a-z0-9]+", "-", name.lower()) for key, name in names.items()}
             yield Claim(
                 self.id.format(**slugs),
                 self.study,
                 self.text.format(**names),
                 self.where.format(**names),
                 self.metric,
-                tuple(
-                    Comparison(_named(pair.greater, names), _named(pair.than, names), pair.by)
-                    for pair in pairs
-                ),
+                tuple(part.named(names) for part in self.all),
             )
-
-
-def _slug(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", name.lower())
-
-
-def _named(side: Side, names: dict[str, str]) -> Side:
-    if isinstance(side, tuple):
-        return tuple((row.format(**names), column.format(**names)) for row, column in side)
-    return side
 
 
 def read_claims(text: str) -> tuple[Claim, ...]:
@@ -139,22 +129,21 @@ def read_claims(text: str) -> tuple[Claim, ...]:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise MultiwayError(f"claims: {where}: {problem['msg']}") from error
-    found = tuple(claim for entry in entries for claim in entry.expand())
-    seen: set[str] = set()
-    for claim in found:
-        if claim.id in seen:
+    found: dict[str, Claim] = {}
+    for claim in itertools.chain.from_iterable(entry.expand() for entry in entries):
+        if claim.id in found:
             raise MultiwayError(f"claim {claim.id} is there twice: give one of them another id")
-        seen.add(claim.id)
         _check(claim)
-    return found
+        found[claim.id] = claim
+    return tuple(found.values())
 
 
 def _check(claim: Claim) -> None:
     choose(f"study of claim {claim.id}", claim.study, studies())
     choose(f"metric of claim {claim.id}", claim.metric, METRICS)
     for part in claim.comparisons:
-        sides = [side for side in (part.greater, part.than) if isinstance(side, tuple)]
-        if not part.cells or len({len(side) for side in sides}) > 1:
+        lengths = {len(side) for side in part.sides}
+        if len(lengths) != 1 or 0 in lengths:
             raise MultiwayError(
                 f"claim {claim.id} compares {part.greater} with {part.than}: as many cells on "
                 "either side are needed, or cells and a number"

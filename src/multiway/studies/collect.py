@@ -1,62 +1,64 @@
-"""From finished artifacts to a study's result: cells with intervals, the paper's figures, verdicts."""
+"""From finished artifacts to a study's result: cells, the paper's figures, verdicts."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import date
 
 from multiway.artifact import Artifact, Record
 from multiway.engine import order
+from multiway.results import Cell, Provenance, versions
 from multiway.store import Store
 from multiway.studies import paper
-from multiway.studies.artifacts import ARRAYS
-from multiway.studies.cells import StudyCell
+from multiway.studies.artifacts import ARRAYS, Corrupted, Crafted
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
-from multiway.studies.result import Provenance, StudyResult
+from multiway.studies.picture_artifacts import Surface
+from multiway.studies.result import StudyResult
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
-from multiway.studies.verdict import judge
-from multiway.results import versions
+from multiway.studies.study import CellSpec, Study
+from multiway.studies.verdict import judge_claim
 
-__all__ = ["find"]
+__all__ = ["collect_result"]
+
+# Measurements with a seed of their own.
+SEEDED = (Crafted, Corrupted, Surface)
 
 
-def find(study: Study, scale: Scale, store: Store) -> StudyResult:
+def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
     """What the study found; all its artifacts are in the store."""
     measured = [_measured(cell, study, store) for cell in study.cells]
-    cells = tuple(cell for cell in measured if cell is not None)
     # A finished artifact may outlive what it was made from.
-    artifacts = {
-        artifact.key: artifact for artifact in order(study.artifacts()) if artifact in store
-    }
-    records = {key: store.read(artifact) for key, artifact in artifacts.items()}
-    pictures = {
-        name: str((store.read(artifact).folder / ARRAYS).relative_to(store.directory))
-        for name, artifact in study.pictures.items()
-    }
+    made = [(each, store.read(each)) for each in order(study.artifacts()) if each in store]
     return StudyResult(
-        study=study.name,
+        name=study.name,
         scale=scale.name,
         title=study.title,
         question=study.question,
         paper=study.paper,
-        figure=study.figure,
+        chart=study.chart,
+        row_name=study.row_name,
+        column_name=study.column_name,
+        x_name=study.x_name,
+        cells=tuple(cell for cell in measured if cell is not None),
         provenance=Provenance(
             data=study.data,
             models=study.models,
             n=study.n,
             seeds=study.seeds,
-            minutes=round(sum(record.seconds for record in records.values()) / 60, 2),
+            minutes=round(sum(record.seconds for _, record in made) / 60, 2),
             made=date.today().isoformat(),
-            versions=_versions(records.values()),
+            versions=_versions([record for _, record in made]),
+            attack_seed=next((each.seed for each, _ in made if isinstance(each, SEEDED)), None),
             differs=study.differs,
-            warnings=_warnings([(artifacts[key], record) for key, record in records.items()]),
+            warnings=_warnings(made),
         ),
-        cells=cells,
-        verdicts=tuple(judge(claim, study, scale, store) for claim in claims(study.name)),
-        pictures=pictures,
+        verdicts=tuple(judge_claim(claim, study, scale, store) for claim in claims(study.name)),
+        pictures={
+            name: str((store.read(artifact).folder / ARRAYS).relative_to(store.directory))
+            for name, artifact in study.pictures.items()
+        },
     )
 
 
@@ -71,7 +73,7 @@ def _versions(records: Collection[Record]) -> dict[str, str]:
     }
 
 
-def _warnings(made: Sequence[tuple[Artifact, Record]]) -> tuple[str, ...]:
+def _warnings(made: Collection[tuple[Artifact, Record]]) -> tuple[str, ...]:
     """What attacks warned of: each kind once, with one attack's words and how many had it."""
     attacks = [(artifact, record) for artifact, record in made if "warnings" in record.notes]
     first: dict[str, tuple[Artifact, str]] = {}
@@ -81,13 +83,14 @@ def _warnings(made: Sequence[tuple[Artifact, Record]]) -> tuple[str, ...]:
             first.setdefault(kind, (artifact, text))
             count[kind] += 1
     return tuple(
-        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({artifact.title()}): {text}"
+        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({artifact.title()}): "
+        f"{text}"
         for kind, (artifact, text) in first.items()
     )
 
 
-def _measured(cell: Cell, study: Study, store: Store) -> StudyCell | None:
-    """What is shown; None where no image has a value (none is misclassified, say)."""
+def _measured(cell: CellSpec, study: Study, store: Store) -> Cell | None:
+    """The figure; None where no image has a value (none is misclassified, say)."""
     try:
         interval = cell.measure.interval(store)
     except NoValue:
@@ -98,14 +101,8 @@ def _measured(cell: Cell, study: Study, store: Store) -> StudyCell | None:
         if cell.objective in (None, study.objective)
         else None
     )
-    return StudyCell.of(
-        cell.row,
-        cell.column,
-        interval,
-        seeds=study.seeds,
-        metric=cell.metric,
-        objective=cell.objective,
-        attack=cell.attack,
-        white_box=cell.white_box,
-        reported=reported,
-    )
+    return Cell.of(
+        cell.row, cell.column, interval, cell.metric, seeds=study.seeds, objective=cell.objective,
+        attack=cell.attack, white_box=cell.white_box, reported=reported, panel=cell.panel,
+        series=cell.series, x=cell.x,
+    )  # fmt: skip

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from multiway.studies.cell_builders import measured_on, shown_cells
-from multiway.studies.robustness import colour_set, robust, substitute, transferred
+import math
+
+from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.robustness import colour_set, robust, stand_in, transferred
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
 # kappa of Eq. 5; a perfect hit on a wrong codeword is 2 beta^2 / l = 1000 ahead.
 CONFIDENCES = (10, 300, 1500, 3000, 6000)
-UNLIMITED = "unlimited"
 
 
 def declare(scale: Scale) -> Study:
@@ -19,14 +20,18 @@ def declare(scale: Scale) -> Study:
     data = colour_set(scale)
     setting = scale.robust[data]
     images = scale.test_images(setting, hard=True)
-    target, source = robust(scale, data, "RO"), substitute(scale, data, "RO")
-    chosen = (CONFIDENCES[0], CONFIDENCES[-1]) if scale.few else CONFIDENCES
-    rows: dict[str, float | None] = {str(kappa): float(kappa) for kappa in chosen}
-    cells: list[Cell] = []
-    for row, kappa in {**rows, UNLIMITED: None}.items():
-        attack = transferred(scale, setting.eps, kappa=kappa)
-        cells += shown_cells(
-            scale, row, "black-box", target, [source], attack, images, objectives=("margin",)
+    target = robust(scale, data, "RO")
+    cells = Cells(scale, images)
+    for kappa in (*(CONFIDENCES[:: len(CONFIDENCES) - 1] if scale.few else CONFIDENCES), None):
+        cells.attacked(
+            "unlimited" if kappa is None else str(kappa),
+            "black-box",
+            target,
+            [scale.substitute(target)],
+            attack=transferred(scale, setting.eps, kappa=kappa),
+            objectives=("margin",),
+            series="black-box",
+            x=math.inf if kappa is None else kappa,
         )
     return Study(
         name="confidence",
@@ -34,9 +39,12 @@ def declare(scale: Scale) -> Study:
         question="An attacker who trains an RO network of its own may stop at a small lead of the "
         "wrong class, or go on. How much more of its images fool another RO network then?",
         paper="Table 9 (appendix B)",
-        figure="lines",
-        cells=tuple(cells),
-        **measured_on(scale, setting, images),
+        chart="lines",
+        row_name="confidence kappa",
+        column_name="attacker",
+        x_name="confidence kappa",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
         objective="margin",
         differs=(
             *(() if scale.name == "paper" else (f"{scale.steps} steps in place of 1,000",)),
@@ -44,6 +52,6 @@ def declare(scale: Scale) -> Study:
             "(own) has no such bound",
             "codes have the paper's length and beta at every scale, and so kappa is in the "
             "paper's units; unlimited is ours",
-            *(() if data == "CIFAR-10" else ("digits stand for CIFAR-10",)),
+            *stand_in(scale),
         ),
     )

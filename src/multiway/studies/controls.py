@@ -5,18 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.cell_builders import (
-    SAME_STEPS,
-    ModelOf,
-    another_training,
-    clean_cell,
-    coded_model,
-    correlation_cells,
-    measured_on,
-    shown_cells,
-)
-from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model, measured_on
+from multiway.studies.scales import ModelOf, Scale
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -27,23 +18,35 @@ HIGH = 0.9
 
 def declare(scale: Scale) -> Study:
     """Network A with each control, attacked from one-hot labels and from its own encoding."""
-    images = scale.test_images(scale.clean["A"])
-    attack = partial(scale.fgsm, scale.clean["A"].eps)
-    cells: list[Cell] = []
-    for row, model in _models(scale).items():
-        momentum: dict[str, Any] = {"momentum": HIGH} if row.endswith(f"momentum {HIGH}") else {}
-        one_hot = another_training(scale, partial(scale.clean_model, "A", "1ofk", **momentum))
-        twin = another_training(scale, model)
-        for column, source, white in (
-            ("black-box", one_hot, False),
-            ("black-box, own encoding", twin, False),
-            ("white-box", model, True),
+    setting = scale.clean["A"]
+    images = scale.test_images(setting)
+    cells = Cells(scale, images, partial(scale.fgsm, setting.eps))
+
+    def plain(encoding: str, **changes: Any) -> ModelOf:
+        return partial(scale.clean_model, "A", encoding, changes=changes)
+
+    one_hot = plain("1ofk")
+    networks: dict[str, tuple[ModelOf, ModelOf]] = {
+        "1ofK": (one_hot, one_hot),
+        "1ofK-MSE": (partial(coded_model, scale, "1ofk-mse", length=CLASSES), one_hot),
+        "padded": (plain("padded"), one_hot),
+        "RO": (plain("ro"), one_hot),
+    }
+    for length in LENGTHS:
+        networks[f"RO, l={length}"] = partial(coded_model, scale, "ro", length=length), one_hot
+    fast = plain("1ofk", momentum=HIGH)
+    networks[f"1ofK, momentum {HIGH}"] = fast, fast
+    networks[f"RO, momentum {HIGH}"] = plain("ro", momentum=HIGH), fast
+    for row, (model, source) in networks.items():
+        twin = scale.substitute(model)
+        for column, sources in (
+            ("black-box", [scale.substitute(source)]),
+            ("black-box, own encoding", [twin]),
+            ("white-box", []),
         ):
-            cells += shown_cells(
-                scale, row, column, model, [source], attack, images, white_box=white
-            )
-        cells += correlation_cells(scale, row, "correlation", model, twin, images)
-        cells.append(clean_cell(scale, row, model, images))
+            cells.attacked(row, column, model, sources, panel=column)
+        cells.correlated(row, "correlation", model, twin, panel="correlation")
+        cells.clean(row, model, panel="clean")
     return Study(
         name="controls",
         title="Is it the random codes that help?",
@@ -51,9 +54,10 @@ def declare(scale: Scale) -> Study:
         "labels with the same loss at the same beta^2 / l, shorter codes and another momentum: "
         "does anything of what is said of random orthogonal codes belong to them alone?",
         paper="",
-        figure="dots",
-        cells=tuple(cells),
-        **measured_on(scale, scale.clean["A"], images),
+        chart="dots",
+        column_name="attacker",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
         differs=(
             "`black-box` is crafted on network A with one-hot labels, trained with the same "
             "momentum from the next seed; `black-box, own encoding` and `correlation` take the "
@@ -61,20 +65,3 @@ def declare(scale: Scale) -> Study:
             f"padded, 1ofK-MSE and all lengths of RO are at beta^2 / l = 500; {SAME_STEPS}",
         ),
     )
-
-
-def _models(scale: Scale) -> dict[str, ModelOf]:
-    """By row, the model of a seed."""
-
-    def plain(encoding: str, **options: Any) -> ModelOf:
-        return partial(scale.clean_model, "A", encoding, **options)
-
-    return {
-        "1ofK": plain("1ofk"),
-        "1ofK-MSE": partial(coded_model, scale, "1ofk-mse", length=CLASSES),
-        "padded": plain("padded"),
-        "RO": plain("ro"),
-        **{f"RO, l={n}": partial(coded_model, scale, "ro", length=n) for n in LENGTHS},
-        f"1ofK, momentum {HIGH}": plain("1ofk", momentum=HIGH),
-        f"RO, momentum {HIGH}": plain("ro", momentum=HIGH),
-    }

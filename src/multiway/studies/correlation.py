@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import another_training, correlation_cells, measured_on
-from multiway.studies.models import Model
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
-__all__ = ["declare"]
+__all__ = ["PAIRS", "declare"]
 
 LAYERS = {"Conv1": "conv1", "Conv2": "conv2", "Input": "input"}
 PAIRS = {"1ofK, 1ofK'": ("1ofk", "1ofk"), "RO, RO'": ("ro", "ro"), "RO, 1ofK": ("ro", "1ofk")}
@@ -17,25 +16,24 @@ PAIRS = {"1ofK, 1ofK'": ("1ofk", "1ofk"), "RO, RO'": ("ro", "ro"), "RO, 1ofK": (
 
 def declare(scale: Scale) -> Study:
     """Network A, twice with each encoding."""
-    images = scale.test_images(scale.clean["A"])
-
-    def model(encoding: str, seed: int) -> Model:
-        return scale.clean_model("A", encoding, seed)
-
-    cells: list[Cell] = []
+    setting = scale.clean["A"]
+    images = scale.test_images(setting)
+    cells = Cells(scale, images)
     for row, layer in LAYERS.items():
         for column, (one, other) in PAIRS.items():
-            first = partial(model, one)
-            second = another_training(scale, partial(model, other))
-            cells += correlation_cells(scale, row, column, first, second, images, layer=layer)
+            first = partial(scale.clean_model, "A", one)
+            second = scale.substitute(partial(scale.clean_model, "A", other))
+            cells.correlated(row, column, first, second, layer=layer, panel=column)
     return Study(
         name="correlation",
         title="Are the gradients of two networks alike?",
         question="Two trainings of one network: how far do the signs of their gradients agree, at "
         "the input and at each convolution, and does the encoding make a difference?",
         paper="Table 2",
-        figure="dots",
-        cells=tuple(cells),
-        **measured_on(scale, scale.clean["A"], images),
+        chart="dots",
+        row_name="gradient at",
+        column_name="pair",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
         differs=("the paper's equation is missing from its text; here the mean over images",),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from multiway.data.corruptions import PAPER_KINDS, SEVERITIES
 from multiway.studies.artifacts import Corrupted
-from multiway.studies.cell_builders import clean_cell, measured_on
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.measures import CorruptedAccuracy
-from multiway.studies.robustness import ENCODINGS, colour_set, robust
+from multiway.studies.robustness import ENCODINGS, colour_set, robust, stand_in
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -19,25 +19,36 @@ def declare(scale: Scale) -> Study:
     setting = scale.robust[data]
     images = scale.test_images(setting)
     severities = _severities(scale)
-    cells: list[Cell] = []
+    cells = Cells(scale, images)
     for row in ENCODINGS:
         model = robust(scale, data, row)
         shown = tuple(
             Corrupted(model(seed), images, PAPER_KINDS, severities) for seed in scale.seeds
         )
-        cells.append(Cell(row, "AVG", CorruptedAccuracy(shown, PAPER_KINDS)))
-        cells += [Cell(row, kind, CorruptedAccuracy(shown, (kind,))) for kind in PAPER_KINDS]
-        cells.append(clean_cell(scale, row, model, images))
+        cells.add(row, "AVG", CorruptedAccuracy(shown, PAPER_KINDS))
+        for kind in PAPER_KINDS:
+            cells.add(row, kind, CorruptedAccuracy(shown, (kind,)))
+        cells.clean(row, model)
+    some = f"severities {', '.join(map(str, severities))} of 1 to 5"
     return Study(
         name="corruption",
         title="Does robustness extend to corrupted images?",
         question="Noise, blur, weather and compression in place of an attacker: which encoding "
         "keeps more of its accuracy, after adversarial training by the same recipe?",
         paper="Table 5",
-        figure="dots",
-        cells=tuple(cells),
-        **measured_on(scale, setting, images),
-        differs=_differs(scale, severities),
+        chart="dots",
+        column_name="corruption",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
+        differs=(
+            "the images are corrupted here, by the published constants where there are any, and "
+            "are not the published CIFAR-10-C files; spatter and elastic have constants of ours",
+            "AVG is the mean of the ten kinds shown, as in the paper",
+            "the baseline is 1ofK by RO's recipe; the paper's is the released network of Madry et "
+            "al.",
+            *(() if severities == SEVERITIES else (some,)),
+            *stand_in(scale),
+        ),
     )
 
 
@@ -46,17 +57,3 @@ def _severities(scale: Scale) -> tuple[int, ...]:
     if scale.trial:
         return (3,)
     return (SEVERITIES[0], SEVERITIES[-1]) if scale.few else SEVERITIES
-
-
-def _differs(scale: Scale, severities: tuple[int, ...]) -> tuple[str, ...]:
-    told = [
-        "the images are corrupted here, by the published constants where there are any, and are "
-        "not the published CIFAR-10-C files; spatter and elastic have constants of ours",
-        "AVG is the mean of the ten kinds shown, as in the paper",
-        "the baseline is 1ofK by RO's recipe; the paper's is the released network of Madry et al.",
-    ]
-    if severities != SEVERITIES:
-        told.append(f"severities {', '.join(map(str, severities))} of 1 to 5")
-    if colour_set(scale) != "CIFAR-10":
-        told.append("digits stand for CIFAR-10")
-    return tuple(told)

@@ -6,11 +6,11 @@ import math
 from functools import partial
 
 from multiway.attacks import Attack
-from multiway.studies.cell_builders import ModelOf, measured_on, shown_cells
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.images import Images
-from multiway.studies.robustness import ENCODINGS, colour_set, robust, steps_told, under_all
-from multiway.studies.scales import OBJECTIVES, Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.robustness import COLOUR, budgets_in_words, colour_set, robust
+from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -18,8 +18,7 @@ __all__ = ["declare"]
 SIZES = (2, 4, 6, 8, 10, 12, 14, 18, 20)
 ENDS = (2, 8, 20)
 TRAINED = 8
-UNBOUNDED = "unbounded"
-COLUMNS = {"RO": "white-box", "1ofK": "white-box, 1ofK"}
+COLUMNS = {"white-box": "RO", "white-box, 1ofK": "1ofK"}
 # More steps than these are left to the scale of the paper.
 STEPS = 40
 
@@ -28,59 +27,49 @@ def declare(scale: Scale) -> Study:
     """RO as in the paper, and 1ofK beside it."""
     data = colour_set(scale)
     setting = scale.robust[data]
-    images = scale.test_images(setting, hard=True)
-    radii = {str(size): size / TRAINED * setting.eps for size in (ENDS if scale.few else SIZES)}
-    radii[UNBOUNDED] = math.inf
-    cells: list[Cell] = []
-    for encoding in reversed(ENCODINGS):
-        cells += _column(scale, COLUMNS[encoding], robust(scale, data, encoding), radii, images)
+    steps = scale.steps if scale.name == "paper" else min(scale.steps, STEPS)
+    cells = Cells(scale, scale.test_images(setting, hard=True))
+    for column, encoding in COLUMNS.items():
+        _add_column(cells, column, robust(scale, data, encoding), setting.eps, steps)
+    digits = (
+        f"digits stand for CIFAR-10, and the eps of the training, {setting.eps:g}, for 8/255: row "
+        "2 is a quarter of it, row 20 two and a half times"
+    )
     return Study(
         name="epsilon",
         title="Do larger perturbations harm more?",
         question="Accuracy must fall as the attacker may do more, and to nothing where it may do "
         "anything. If it does not, the attack is at fault and not the network robust.",
         paper="Table 10 (appendix C)",
-        figure="lines",
-        cells=tuple(cells),
-        **measured_on(scale, setting, images),
+        chart="lines",
+        row_name="eps, of 255",
+        column_name="attacker",
+        x_name="eps, of 255",
+        cells=tuple(cells.declared),
+        **measured_on(scale, cells.images, [setting]),
         objective="margin",
-        differs=_differs(scale, data),
+        differs=(
+            f"PGD has {steps} steps; the paper states neither their number nor what they ascend",
+            "1ofK by RO's recipe, 8/255 and the worst case over both objectives are ours",
+            *(budgets_in_words(scale) if scale.name == "paper" else ()),
+            *(() if data == COLOUR else (digits,)),
+        ),
     )
 
 
-def _column(
-    scale: Scale, column: str, model: ModelOf, radii: dict[str, float], images: Images
-) -> list[Cell]:
+def _add_column(cells: Cells, column: str, model: ModelOf, trained: float, steps: int) -> None:
     """For each radius both objectives, and the worst case over both at this radius and below.
 
     What lies in a ball lies in every larger one, so the worst case cannot rise with the radius.
     """
-    cells: list[Cell] = []
     so_far: list[tuple[Attack, Images]] = []
-    for row, eps in radii.items():
-        attack = partial(scale.pgd, eps, steps=_steps(scale))
-        shown = shown_cells(scale, row, column, model, [model], attack, images, white_box=True)
-        so_far += [(attack(objective), images) for objective in OBJECTIVES]
-        told = f"{shown[0].attack}, and all smaller ones, the worst case of each image"
-        worst = under_all(scale, model, so_far)
-        cells += [*shown, Cell(row, column, worst, objective="both", attack=told, white_box=True)]
-    return cells
-
-
-def _steps(scale: Scale) -> int:
-    return scale.steps if scale.name == "paper" else min(scale.steps, STEPS)
-
-
-def _differs(scale: Scale, data: str) -> tuple[str, ...]:
-    told = [
-        f"PGD has {_steps(scale)} steps; the paper states neither their number nor what they "
-        "ascend",
-        "1ofK by RO's recipe, 8/255 and the worst case over both objectives are ours",
-    ]
-    told += steps_told(scale) if scale.name == "paper" else ()
-    if data != "CIFAR-10":
-        told.append(
-            f"digits stand for CIFAR-10, and the eps of the training, {scale.robust[data].eps:g}, "
-            "for 8/255: row 2 is a quarter of it, row 20 two and a half times"
-        )
-    return tuple(told)
+    for size in (*(ENDS if cells.scale.few else SIZES), math.inf):
+        row = "unbounded" if size == math.inf else str(size)
+        attack = partial(cells.scale.pgd, size / TRAINED * trained, steps=steps)
+        cells.attacked(row, column, model, attack=attack, series=column, x=size)
+        so_far += [(attack(objective), cells.images) for objective in OBJECTIVES]
+        cells.worst_case(
+            row, column, model, so_far, objective="both", white_box=True, series=column, x=size,
+            attack=f"{cells.declared[-1].attack}, and all smaller ones, the worst case of each "
+            "image",
+        )  # fmt: skip

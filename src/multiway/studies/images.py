@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,17 +23,22 @@ class Images:
 
     def load(self) -> ImageSet:
         """The images themselves."""
-        whole = _read(self.data, self.split, os.environ.get("MULTIWAY_DATA"))
-        return whole if self.limit is None else whole.limit(self.limit)
+        return self._whole() if self.limit is None else self._whole().limit(self.limit)
+
+    def first(self, n: int) -> Images:
+        """The first `n` of them, or all where there are fewer."""
+        return replace(self, limit=min(n, len(self)))
 
     def identity(self) -> dict[str, Any]:
         """By what they are, not by what they are called: the hash of the whole split."""
-        whole = _read(self.data, self.split, os.environ.get("MULTIWAY_DATA"))
-        count = len(whole) if self.limit is None else min(self.limit, len(whole))
-        return {"sha256": whole.sha256, "first": count}
+        return {"sha256": self._whole().sha256, "first": len(self)}
 
     def __len__(self) -> int:
-        return len(self.load())
+        whole = len(self._whole())
+        return whole if self.limit is None else min(self.limit, whole)
+
+    def _whole(self) -> ImageSet:
+        return _read(self.data, self.split, os.environ.get("MULTIWAY_DATA"))
 
 
 @lru_cache(maxsize=8)

@@ -6,7 +6,7 @@ from multiway.analysis import STEP, Panel, intro_panels, sign_directions
 from multiway.codebook import Codebook
 from multiway.studies.picture_artifacts import Harmful
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import CellSpec, Study
 
 __all__ = ["declare"]
 
@@ -33,9 +33,11 @@ def declare(scale: Scale) -> Study:
         "other class? This counts directions as if the gradient took each of them alike, which it "
         "does not: an attacker climbs.",
         paper="Fig. 1",
-        figure="intro",
+        chart="intro",
+        row_name="encoding",
+        column_name="directions",
         cells=tuple(
-            Cell(row, column, Harmful(panels, step), metric="share")
+            CellSpec(row, column, Harmful(panels, step), metric="share")
             for row, panels in cases.items()
             for column, step in STEPS.items()
         ),
@@ -55,10 +57,5 @@ def declare(scale: Scale) -> Study:
 
 def _turned(length: int) -> tuple[Panel, ...]:
     """The panels of random codebooks."""
-    return tuple(
-        Panel(
-            Codebook.random_orthogonal(2, length, beta=1.0, seed=seed).vectors,
-            sign_directions(length),
-        )
-        for seed in range(BOOKS)
-    )
+    books = (Codebook.random_orthogonal(2, length, 1.0, seed) for seed in range(BOOKS))
+    return tuple(Panel(book.vectors, sign_directions(length)) for book in books)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from multiway.studies.cell_builders import ModelOf, clean_cell, shown_cells
-from multiway.studies.robustness import (
-    both_encodings,
-    iterations,
-    named_sets,
-    substitute,
-    transferred,
-)
+from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.robustness import ENCODINGS, iterations, named_sets, robust, transferred
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import CellSpec, Study
 
 __all__ = ["declare"]
 
@@ -21,12 +16,7 @@ __all__ = ["declare"]
 def declare(scale: Scale) -> Study:
     """All data sets of the scale; black-box attacks come from another 1ofK network."""
     sets = named_sets(scale)
-    cells: list[Cell] = []
-    for data in sets:
-        for row, model in both_encodings(scale, data).items():
-            cells += _row(scale, data, row, model)
     settings = [scale.robust[data] for data in sets]
-    last = iterations(scale)[-1]
     return Study(
         name="iterations",
         title="Has the attack converged?",
@@ -34,16 +24,15 @@ def declare(scale: Scale) -> Study:
         "than one, and do white-box attacks harm more than black-box ones? If not, the gradients "
         "mislead the attacker.",
         paper="Fig. 3",
-        figure="lines",
-        cells=tuple(cells),
-        data=", ".join(setting.data for setting in settings),
-        models="; ".join(setting.told() for setting in settings),
-        n=len(scale.test_images(settings[0], hard=True)),
-        seeds=scale.seeds,
+        chart="lines",
+        column_name="PGD steps",
+        x_name="PGD steps",
+        cells=tuple(cell for data in sets for cell in _cells(scale, data)),
+        **measured_on(scale, scale.test_images(settings[0], hard=True), settings),
         objective="margin",
         differs=(
-            f"up to {last} steps; one step is as long as eps, more are 2.5 eps together and none "
-            "shorter than eps / 30",
+            f"up to {iterations(scale)[-1]} steps; one step is as long as eps, more are 2.5 eps "
+            "together and none shorter than eps / 30",
             "the baseline is 1ofK by RO's recipe, and the source of black-box attacks is another "
             "training of it (the next seed)",
             "the figure prints no numbers; those of an earlier version belong to no number of "
@@ -52,18 +41,24 @@ def declare(scale: Scale) -> Study:
     )
 
 
-def _row(scale: Scale, data: str, row: str, model: ModelOf) -> list[Cell]:
+def _cells(scale: Scale, data: str) -> list[CellSpec]:
     """White-box 0 is clean; one source serves both encodings."""
     setting = scale.robust[data]
-    images = scale.test_images(setting, hard=True)
-    cells = [clean_cell(scale, row, model, images, column="white-box 0")]
-    for steps in iterations(scale):
-        white = partial(scale.pgd, setting.eps, steps=steps)
-        cells += shown_cells(
-            scale, row, f"white-box {steps}", model, [model], white, images, white_box=True
-        )
-    for steps in iterations(scale):
-        black = transferred(scale, setting.eps, steps=steps)
-        makers = [substitute(scale, data, "1ofK")]
-        cells += shown_cells(scale, row, f"black-box {steps}", model, makers, black, images)
-    return cells
+    cells = Cells(scale, scale.test_images(setting, hard=True))
+    source = scale.substitute(robust(scale, data, "1ofK"))
+    for encoding in ENCODINGS:
+        row, model = f"{data}, {encoding}", robust(scale, data, encoding)
+        white: dict[str, Any] = {"panel": data, "series": f"white-box, {encoding}"}
+        black: dict[str, Any] = {"panel": data, "series": f"black-box, {encoding}"}
+        cells.clean(row, model, "white-box 0", **white, x=0)
+        for steps in iterations(scale):
+            cells.attacked(
+                row, f"white-box {steps}", model,
+                attack=partial(scale.pgd, setting.eps, steps=steps), x=steps, **white,
+            )  # fmt: skip
+        for steps in iterations(scale):
+            cells.attacked(
+                row, f"black-box {steps}", model, [source],
+                attack=transferred(scale, setting.eps, steps=steps), x=steps, **black,
+            )  # fmt: skip
+    return cells.declared

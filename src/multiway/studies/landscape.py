@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from multiway.studies.cell_builders import measured_on
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.picture_artifacts import Bent, NonLinear, Surface
 from multiway.studies.robustness import ENCODINGS, colour_set, robust
 from multiway.studies.scales import OBJECTIVES, Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -20,31 +20,21 @@ def declare(scale: Scale) -> Study:
     setting = scale.robust[data]
     images = scale.test_images(setting, hard=not scale.few)
     models = {name: robust(scale, data, name) for name in ENCODINGS}
-    cells = [
-        Cell(
-            row.format(name),
-            column,
-            NonLinear(
-                tuple(
-                    Bent(model(seed), images, setting.eps, objective, quantity)
-                    for seed in scale.seeds
-                ),
-                right,
-            ),
-            metric="distance",
-            objective=objective,
-        )
-        for name, model in models.items()
-        for row, right in ROWS.items()
-        for column, quantity in COLUMNS.items()
-        for objective in OBJECTIVES
-    ]
+    cells = Cells(scale, images)
+    for name, model in models.items():
+        for row, right in ROWS.items():
+            for column, quantity in COLUMNS.items():
+                for objective in OBJECTIVES:
+                    bent = tuple(
+                        Bent(model(seed), images, setting.eps, objective, quantity)
+                        for seed in scale.seeds
+                    )
+                    measure = NonLinear(bent, right)
+                    cells.add(
+                        row.format(name), column, measure, metric="distance", objective=objective
+                    )
     named = tuple((name, model(scale.seeds[0])) for name, model in models.items())
     points = 3 if scale.trial else 11 if scale.few else 21
-
-    def surface(quantity: str, objective: str) -> Surface:
-        return Surface(named, images, setting.eps, objective, quantity, points)
-
     return Study(
         name="landscape",
         title="Are networks with codes less linear?",
@@ -53,9 +43,10 @@ def declare(scale: Scale) -> Study:
         "random orthogonal codes? The figure is the largest distance from the straight line "
         "between the ends, in units of the range: 0 is straight, 1 comes back to its start.",
         paper="Fig. 4",
-        figure="landscape",
-        cells=tuple(cells),
-        **measured_on(scale, setting, images),
+        chart="landscape",
+        column_name="quantity",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
         differs=(
             "the paper draws a logit for one-hot labels and a squared error for codes, a line and "
             "a square of the outputs; here the margin is drawn and measured for both, and the "
@@ -67,5 +58,8 @@ def declare(scale: Scale) -> Study:
             "of the three images drawn, two are the first that both networks classify rightly and "
             "one is the first that RO does not",
         ),
-        pictures={"margin": surface("margin", "margin"), "paper": surface("paper", "own")},
+        pictures={
+            quantity: Surface(named, images, setting.eps, objective, quantity, points)
+            for quantity, objective in (("margin", "margin"), ("paper", "own"))
+        },
     )

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.encoding import PAPER_LENGTH
-from multiway.studies.cell_builders import (
-    SAME_STEPS,
-    another_training,
-    clean_cell,
-    coded_model,
-    measured_on,
-    shown_cells,
-)
+from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model, measured_on
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -25,25 +17,23 @@ BETA = 1000.0
 
 def declare(scale: Scale) -> Study:
     """Network A with codes of nine lengths, at one beta^2 / l, and again at one beta."""
+    setting = scale.clean["A"]
     lengths = FEW if scale.few else LENGTHS
-    models = {str(length): partial(coded_model, scale, "ro", length=length) for length in lengths}
     # At the paper's length the two are one network. Only GPUs can afford all lengths twice.
-    models |= {
-        f"{length}, beta {BETA:.0f}": partial(
-            coded_model, scale, "ro", length=length, beta=None if length == PAPER_LENGTH else BETA
-        )
-        for length in (lengths if scale.name == "paper" else FEW)
-    }
-    images = scale.test_images(scale.clean["A"])
-    attack = partial(scale.fgsm, scale.clean["A"].eps)
-    source = another_training(scale, partial(scale.clean_model, "A", "1ofk"))
-    cells: list[Cell] = []
-    for row, model in models.items():
-        cells += shown_cells(scale, row, "black-box", model, [source], attack, images)
-        cells += shown_cells(
-            scale, row, "white-box", model, [model], attack, images, white_box=True
-        )
-        cells.append(clean_cell(scale, row, model, images))
+    kept = lengths if scale.name == "paper" else FEW
+    images = scale.test_images(setting)
+    cells = Cells(scale, images, partial(scale.fgsm, setting.eps))
+    source = scale.substitute(partial(scale.clean_model, "A", "1ofk"))
+    for beta, some in ((None, lengths), (BETA, kept)):
+        at_beta = "" if beta is None else f", beta {beta:.0f}"
+        for length in some:
+            row, model = f"{length}{at_beta}", partial(
+                coded_model, scale, "ro", length=length, beta=beta
+            )  # fmt: skip
+            for column, sources in (("black-box", [source]), ("white-box", [])):
+                series = f"{column}{at_beta}"
+                cells.attacked(row, column, model, sources, series=series, x=length)
+            cells.clean(row, model, series=f"clean{at_beta}", x=length)
     return Study(
         name="length",
         title="Do longer codes make a network more robust?",
@@ -52,9 +42,12 @@ def declare(scale: Scale) -> Study:
         "kept at the paper's 500, and once with beta kept at 1000, where nothing but the length "
         "changes.",
         paper="Table 1",
-        figure="lines",
-        cells=tuple(cells),
-        **measured_on(scale, scale.clean["A"], images),
+        chart="lines",
+        row_name="code length",
+        column_name="attacker",
+        x_name="code length",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
         differs=(
             "the paper does not name the substitute of its black-box column; here it is network A "
             "with one-hot labels, trained from the next seed",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import sign_correlation
-from multiway.artifact import Artifact
+from multiway.artifact import Artifact, artifacts_of
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, across_seeds
 from multiway.store import Store
@@ -23,17 +23,15 @@ class NoValue(MultiwayError):
 
 
 class Measure(ABC):
-    """What a cell shows: a value for each trained model and image."""
+    """What a cell shows: a value for each trained model and image.
+
+    Measures are frozen dataclasses; what they are read from are the artifacts in their fields.
+
+    Attributes:
+        shares: whether the values are shares from 0 to 1.
+    """
 
     shares = True
-
-    @abstractmethod
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """What it is read from."""
-
-    @abstractmethod
-    def values(self, store: Store) -> Tensor:
-        """float64 [S, N], one row for each seed; NaN where an image has no value."""
 
     @property
     def members(self) -> int:
@@ -44,6 +42,14 @@ class Measure(ABC):
     def exact(self) -> bool:
         """Counted in full, not measured on samples: its interval has no width."""
         return False
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """What it is read from."""
+        return artifacts_of(self)
+
+    @abstractmethod
+    def values(self, store: Store) -> Tensor:
+        """float64 [S, N], one row for each seed; NaN where an image has no value."""
 
     def interval(self, store: Store) -> Interval:
         """The mean with its 95 % interval, over images and seeds."""
@@ -75,26 +81,19 @@ class Accuracy(Measure):
     decided: tuple[tuple[Decided, ...], ...]
     worst: bool = False
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """All decisions."""
-        return tuple(one for some in self.decided for one in some)
-
     @property
     def members(self) -> int:
-        """Decisions on one image by one model."""
         return 1 if self.worst else len(self.decided[0])
 
     def values(self, store: Store) -> Tensor:
-        """Shares of the decisions on an image that are right, or whether all are."""
-        rows = []
-        for some in self.decided:
-            found = [one.right(store) for one in some]
-            if self.worst:
-                n = min(len(each) for each in found)
-                found = [each[:n] for each in found]
-            right = torch.stack(found).double()
-            rows.append(right.amin(dim=0) if self.worst else right.mean(dim=0))
-        return torch.stack(rows)
+        return torch.stack([self._of_seed(decided, store) for decided in self.decided])
+
+    def _of_seed(self, decided: tuple[Decided, ...], store: Store) -> Tensor:
+        right = [each.right(store) for each in decided]
+        if not self.worst:
+            return torch.stack(right).double().mean(dim=0)
+        n = min(len(each) for each in right)
+        return torch.stack([each[:n] for each in right]).double().amin(dim=0)
 
 
 @dataclass(frozen=True)
@@ -106,15 +105,10 @@ class Correlated(Measure):
 
     shares = False
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """All gradients."""
-        return tuple(one for pair in self.pairs for one in pair)
-
     def values(self, store: Store) -> Tensor:
-        """See `sign_correlation`."""
         return torch.stack(
             [
-                sign_correlation(one.load(store)[self.layer], other.load(store)[self.layer])
+                sign_correlation(one.tensors(store)[self.layer], other.tensors(store)[self.layer])
                 for one, other in self.pairs
             ]
         )
@@ -127,15 +121,9 @@ class CorruptedAccuracy(Measure):
     corrupted: tuple[Corrupted, ...]
     kinds: tuple[str, ...]
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """One for each seed."""
-        return self.corrupted
-
     @property
     def members(self) -> int:
-        """Versions of one image."""
         return len(self.kinds) * len(self.corrupted[0].severities)
 
     def values(self, store: Store) -> Tensor:
-        """Shares of an image's versions."""
-        return torch.stack([one.shares(store, self.kinds) for one in self.corrupted])
+        return torch.stack([each.shares(store, self.kinds) for each in self.corrupted])

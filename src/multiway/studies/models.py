@@ -10,21 +10,93 @@ from typing import Any
 
 from multiway.artifact import Artifact, BuildContext
 from multiway.classifier import EncodedClassifier
+from multiway.encoding import Encoding
+from multiway.identity import hash_tensors
 from multiway.store import Store
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
-from multiway.training import Job, Recipe, load_run, open_run, prepare, run_job
+from multiway.training import Job, Recipe, Silent, load_run, open_run, prepare, train
 
-__all__ = ["Model", "Trained", "train_in"]
+__all__ = ["Model", "Trained"]
 
 
 class Model(Artifact):
-    """An artifact that is a classifier: its folder `run` is a run directory."""
+    """An artifact that is a classifier; its folder `run` is a run directory.
+
+    Attributes:
+        encoding: see `Encoding`.
+        recipe: with everything that differs from the named one in it.
+        seed: of weights, order, dropout and augmentation.
+        code_length: None for the encoding's own.
+        beta: None for sqrt(500 * length).
+        code_seed: of the codebook. The paper's substitutes share the target's codebook.
+    """
+
+    encoding: str
+    recipe: Recipe
+    seed: int
+    code_length: int | None = None
+    beta: float | None = None
+    code_seed: int = 0
 
     @property
     @abstractmethod
     def network(self) -> str:
-        """The name of its backbone, for estimates of time."""
+        """The name of its backbone."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Images:
+        """What it learns to classify."""
+
+    @property
+    def epoch_images(self) -> int:
+        """How many images it is trained on."""
+        return len(self.data)
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What it is called in the titles of what is measured on it."""
+
+    @abstractmethod
+    def job(self, store: Store) -> Job:
+        """Its training, ready to start."""
+
+    def title(self) -> str:
+        return f"train {self.name}"
+
+    @property
+    def pass_seconds(self) -> float:
+        """About how long one image takes to go forward."""
+        return pass_seconds(self.network)
+
+    def seconds(self) -> float:
+        # A training step is 3 passes (forward, backward), and so is a step of its adversary.
+        steps = 1.0
+        adversary = self.recipe.adversary
+        if adversary is not None:
+            steps += (adversary.clean_weight > 0) + adversary.step_count
+        images = self.recipe.total_steps(self.epoch_images) * self.recipe.batch_size
+        return 3 * steps * images * self.pass_seconds
+
+    def content(self) -> dict[str, Any]:
+        """With the codewords themselves: the default length and norm may change."""
+        found = super().content()
+        for name in ("code_length", "beta", "code_seed"):
+            found.pop(name, None)
+        classes = len(self.data.load().classes)
+        codes = _codewords(self.encoding, classes, self.code_length, self.beta, self.code_seed)
+        return {**found, "codewords": codes}
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        """Train, from the last state if there is one."""
+        job = self.job(context.store)
+        run = open_run(context.folder / "run", job.config, resume=True)
+        if not run.finished:
+            train(job, run, device=context.device, observer=_Steps(context))
+        last = run.metrics()[-1]
+        return {"seconds": last["seconds"], "loss": last["loss"], "recipe": self.recipe.name}
 
     def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
         """The classifier, in eval mode."""
@@ -33,18 +105,7 @@ class Model(Artifact):
 
 @dataclass(frozen=True)
 class Trained(Model):
-    """A network trained by a recipe from its own seed.
-
-    Attributes:
-        images: what it is trained on.
-        backbone: a name of the registry.
-        encoding: see `Encoding`.
-        recipe: with everything that differs from the named one in it.
-        seed: of weights, order, dropout and augmentation.
-        code_length: None for the encoding's own.
-        beta: None for sqrt(500 * length).
-        code_seed: of the codebook. The paper's substitutes share the target's codebook.
-    """
+    """A network trained by a recipe from its own seed; `backbone` is a name of the registry."""
 
     images: Images
     backbone: str
@@ -55,47 +116,31 @@ class Trained(Model):
     beta: float | None = None
     code_seed: int = 0
 
-    kind = "model"
-
     @property
     def network(self) -> str:
-        """See `Model`."""
         return self.backbone
 
-    def title(self) -> str:
-        """Network, encoding, data and seed."""
+    @property
+    def data(self) -> Images:
+        return self.images
+
+    @property
+    def name(self) -> str:
         length = f" l={self.code_length}" if self.code_length else ""
-        how = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
-        return f"train {self.backbone} {self.encoding}{length}{how} on {self.images.data}, seed {self.seed}"
+        adversary = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
+        return (
+            f"{self.backbone} {self.encoding}{length}{adversary} on {self.images.data}, seed "
+            f"{self.seed}"
+        )
 
-    def seconds(self) -> float:
-        """A training step is 3 passes (forward, backward), a step of its adversary too."""
-        images = self.recipe.total_steps(len(self.images)) * self.recipe.batch_size
-        adversary = self.recipe.adversary
-        passes = 3.0 if adversary is None else 3.0 * (1 + (adversary.clean_weight > 0))
-        passes += 0 if adversary is None else 3.0 * adversary.step_count
-        return images * passes * pass_seconds(self.backbone)
-
-    def make(self, context: BuildContext) -> dict[str, Any]:
-        """Train, from the last state if there is one."""
-        data = self.images.load()
-        job = prepare(
-            data, self.backbone, self.encoding, self.recipe,
-            seed=self.seed, code_length=self.code_length, beta=self.beta, code_seed=self.code_seed,
+    def job(self, store: Store) -> Job:
+        return prepare(
+            self.images.load(), self.backbone, self.encoding, self.recipe, seed=self.seed,
+            code_length=self.code_length, beta=self.beta, code_seed=self.code_seed,
         )  # fmt: skip
-        return {**train_in(context, job), "recipe": self.recipe.name}
 
 
-def train_in(context: BuildContext, job: Job) -> dict[str, Any]:
-    """Train in the folder `run`, from the last state if there is one; what the record tells."""
-    run = open_run(context.folder / "run", job.config, resume=True)
-    if not run.finished:
-        run_job(job, run, device=context.device, observer=_Teller(context))
-    last = run.metrics()[-1]
-    return {"seconds": last["seconds"], "loss": last["loss"]}
-
-
-class _Teller:
+class _Steps(Silent):
     """Passes a training's progress on."""
 
     def __init__(self, context: BuildContext) -> None:
@@ -104,12 +149,18 @@ class _Teller:
     def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
         self._context.progress(step / total)
 
-    def epoch(self, metrics: dict[str, Any]) -> None:
-        """Nothing: metrics.jsonl has it."""
+
+@lru_cache(maxsize=256)
+def _codewords(
+    encoding: str, classes: int, length: int | None, beta: float | None, seed: int
+) -> dict[str, Any]:
+    """What `Encoding.make` gives; its bits are the same on every machine."""
+    book = Encoding.make(encoding, classes, length, beta, seed).codebook
+    return {"length": book.length, "sha256": hash_tensors(book.vectors)}
 
 
 @lru_cache(maxsize=4)
 def _load_model(folder: Path, device: str) -> EncodedClassifier:
-    """The model of a run; the same one is often wanted several times in a row."""
+    """The model of a run; the same one is often needed several times in a row."""
     model, _ = load_run(folder)
     return model.to(device)

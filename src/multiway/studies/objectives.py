@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from multiway.studies.cell_builders import (
-    another_training,
-    correlation_cells,
-    measured_on,
-    shown_cells,
-)
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -21,20 +17,17 @@ ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "
 
 def declare(scale: Scale) -> Study:
     """Four attack losses (columns) on four encodings of network A, from itself and from a twin."""
-    images = scale.test_images(scale.clean["A"])
-    attack = partial(scale.fgsm, scale.clean["A"].eps)
-    cells: list[Cell] = []
+    setting = scale.clean["A"]
+    images = scale.test_images(setting)
+    cells = Cells(scale, images, partial(scale.fgsm, setting.eps))
     for row, encoding in ENCODINGS.items():
         model = partial(scale.clean_model, "A", encoding)
-        twin = another_training(scale, model)
+        twin = scale.substitute(model)
         for loss in LOSSES:
-            cells += shown_cells(
-                scale, row, loss, model, [model], attack, images, white_box=True, objectives=[loss]
-            )
-            cells += shown_cells(
-                scale, row, f"{loss}, black-box", model, [twin], attack, images, objectives=[loss]
-            )
-            cells += correlation_cells(scale, row, loss, model, twin, images, objectives=[loss])
+            only: dict[str, Any] = {"objectives": [loss]}
+            cells.attacked(row, loss, model, panel="white-box", **only)
+            cells.attacked(row, f"{loss}, black-box", model, [twin], panel="black-box", **only)
+            cells.correlated(row, loss, model, twin, panel="two trainings", **only)
     return Study(
         name="objectives",
         title="Which loss does the attacker ascend?",
@@ -42,9 +35,10 @@ def declare(scale: Scale) -> Study:
         "on the margin and on the difference-of-logits ratio: how much of a network's robustness "
         "is left when the attacker does not take the loss that the paper takes?",
         paper="",
-        figure="dots",
-        cells=tuple(cells),
-        **measured_on(scale, scale.clean["A"], images),
+        chart="dots",
+        column_name="attacker ascends",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [setting]),
         differs=(
             "columns are the attacker's losses, on the network itself and (black-box, and the "
             "correlations) on its training from the next seed",

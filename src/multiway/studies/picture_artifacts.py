@@ -9,107 +9,99 @@ import torch
 from torch import Tensor
 
 from multiway.analysis import Panel, landscapes, nonlinearity, saliency
-from multiway.artifact import Artifact, BuildContext
-from multiway.attacks.base import decisions
-from multiway.attacks.evaluate import score
+from multiway.artifact import BuildContext
 from multiway.data import to_float
 from multiway.statistics import Interval
 from multiway.store import Store
-from multiway.studies.artifacts import ARRAYS, BATCH
-from multiway.studies.cost import pass_seconds
+from multiway.studies.artifacts import ARRAYS, Measurement
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure, interval_of
 from multiway.studies.models import Model
 from multiway.studies.pictures import write_landscapes, write_saliency
-from multiway.weights import read_tensors, write_tensors
 
 __all__ = ["Bent", "Harmful", "NonLinear", "Salient", "Surface"]
 
-Named = tuple[tuple[str, Model], ...]
-"""Models with the names that a picture gives them."""
 
-# Points from the image to the end of the way along which `Bent` looks.
-WAY = 11
+@dataclass(frozen=True)
+class _Pictures(Measurement):
+    """Arrays of several models at the same images, to be drawn.
+
+    Attributes:
+        models: with the names that the picture gives them.
+    """
+
+    models: tuple[tuple[str, Model], ...]
+    images: Images
+
+    def passes(self, count: float) -> float:
+        """Seconds of `count` passes through each of the models."""
+        return 0.1 + count * sum(model.pass_seconds for _, model in self.models)
+
+    def names(self) -> str:
+        return ", ".join(name for name, _ in self.models)
 
 
 @dataclass(frozen=True)
-class Salient(Artifact):
-    """The gradients of several models at the same images, to be drawn."""
+class Salient(_Pictures):
+    """The gradients of several models at the same images."""
 
-    models: Named
-    images: Images
     objectives: tuple[str, ...]
 
-    kind = "salient"
-
     def title(self) -> str:
-        """Whose gradients."""
-        return f"saliency of {', '.join(name for name, _ in self.models)}"
+        return f"saliency of {self.names()}"
 
     def seconds(self) -> float:
-        """A pass forth and back for each."""
-        passes = 3 * len(self.objectives) * len(self.images)
-        return 0.1 + passes * sum(pass_seconds(model.network) for _, model in self.models)
+        return self.passes(3 * len(self.objectives) * len(self.images))
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """See `saliency`."""
         data = self.images.load()
-        images = to_float(data.images, context.device)
-        labels = data.labels.to(context.device)
+        images, labels = to_float(data.images, context.device), data.labels.to(context.device)
         models = {name: model.load(context.store, context.device) for name, model in self.models}
-        gradients = {name: saliency(models, images, labels, name) for name in self.objectives}
+        gradients = {
+            objective: saliency(models, images, labels, objective, batch_size=self.batch_size)
+            for objective in self.objectives
+        }
         write_saliency(context.folder / ARRAYS, images, labels, gradients)
         return {"n": len(data)}
 
 
 @dataclass(frozen=True)
-class Surface(Artifact):
-    """Landscapes of several models around three images, to be drawn.
+class Surface(_Pictures):
+    """Landscapes of several models around three images.
 
     The images are not picked by eye: the first two that every model takes for what they are, and
     the first that the last model does not; where there are too few, the first ones fill in.
     """
 
-    models: Named
-    images: Images
     eps: float
     objective: str
     quantity: str
     points: int
-
-    kind = "surface"
+    seed: int = 0
 
     def title(self) -> str:
-        """Of what."""
-        names = ", ".join(name for name, _ in self.models)
-        return f"landscapes of {names} ({self.quantity} along {self.objective})"
+        return f"landscapes of {self.names()} ({self.quantity} along {self.objective})"
 
     def seconds(self) -> float:
-        """A pass for each point of three images, and one to choose them."""
-        passes = 3 * self.points**2 + len(self.images)
-        return 0.1 + passes * sum(pass_seconds(model.network) for _, model in self.models)
+        return self.passes(3 * self.points**2 + len(self.images))
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """See `landscapes`."""
         data = self.images.load()
         models = {name: model.load(context.store, context.device) for name, model in self.models}
-        images = to_float(data.images)
-        right = [
-            torch.eq(decisions(score(model, images, BATCH)), data.labels)
-            for model in models.values()
-        ]
-        samples = _three(torch.stack(right))
-        found = landscapes(
+        samples = _three(torch.stack([self.is_right(model, data) for model in models.values()]))
+        surfaces = landscapes(
             models,
-            images[samples].to(context.device),
+            to_float(data.images[samples], context.device),
             data.labels[samples].to(context.device),
             eps=self.eps,
             objective=self.objective,
             quantity=self.quantity,
             points=self.points,
+            clamp=True,
+            seed=self.seed,
             samples=samples,
         )
-        write_landscapes(context.folder / ARRAYS, found)
+        write_landscapes(context.folder / ARRAYS, surfaces)
         return {"samples": samples}
 
 
@@ -122,50 +114,43 @@ def _three(right: Tensor) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Bent(Artifact):
-    """How far a model is from linear on the way from each image along the gradient's sign."""
+class Bent(Measurement):
+    """How far a model is from linear on the way from each image along the gradient's sign.
+
+    Attributes:
+        points: on the way, with both ends.
+    """
 
     model: Model
     images: Images
     eps: float
     objective: str
     quantity: str = "margin"
-
-    kind = "bent"
+    points: int = 11
 
     def title(self) -> str:
-        """Of what."""
-        told = f"non-linearity of {self.quantity} along {self.objective}"
-        return f"{told}, {self.model.title().removeprefix('train ')}"
+        return f"non-linearity of {self.quantity} along {self.objective}, {self.model.name}"
 
     def seconds(self) -> float:
-        """A pass for each point, one back, and one to see which are right."""
-        return 0.1 + (WAY + 4) * len(self.images) * pass_seconds(self.model.network)
+        # A pass for each point, one with its way back, and one to see which are right.
+        return 0.1 + (self.points + 4) * len(self.images) * self.model.pass_seconds
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """See `nonlinearity`."""
         data = self.images.load()
         images, labels = to_float(data.images, context.device), data.labels.to(context.device)
         model = self.model.load(context.store, context.device)
-        done = 0
-
-        def progress(count: int) -> None:
-            nonlocal done
-            done += count
-            context.progress(done / len(data))
-
         bent = nonlinearity(
-            model, images, labels, self.eps, self.objective,
-            quantity=self.quantity, points=WAY, batch_size=BATCH, progress=progress,
+            model, images, labels, self.eps, self.objective, quantity=self.quantity,
+            points=self.points, batch_size=self.batch_size, progress=context.counter(len(data)),
         )  # fmt: skip
-        right = torch.eq(decisions(score(model, images.cpu(), BATCH)), data.labels)
-        write_tensors({"bend": bent, "right": right}, context.folder / "bent.safetensors")
+        right = self.is_right(model, data)
+        self.save(context, {"bend": bent, "right": right})
         return {"n": len(data), "right": int(right.sum())}
 
     def values(self, store: Store, *, right: bool) -> Tensor:
         """float64 [N], NaN where the model's decision is not as asked for."""
-        found = read_tensors(store.read(self).folder / "bent.safetensors")
-        return torch.where(found["right"] == right, found["bend"], torch.nan)
+        kept = self.tensors(store)
+        return torch.where(kept["right"] == right, kept["bend"], torch.nan)
 
 
 @dataclass(frozen=True)
@@ -185,13 +170,8 @@ class NonLinear(Measure):
 
     shares = False
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """One for each seed."""
-        return self.bent
-
     def values(self, store: Store) -> Tensor:
-        """See `multiway.analysis.bend`."""
-        return torch.stack([one.values(store, right=self.right) for one in self.bent])
+        return torch.stack([each.values(store, right=self.right) for each in self.bent])
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,21 +190,14 @@ class Harmful(Measure):
 
     shares = False
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """None: it is counted on the spot."""
-        return ()
-
     @property
     def exact(self) -> bool:
-        """Of a single panel."""
         return len(self.panels) == 1
 
     def values(self, store: Store) -> Tensor:
         """The share in each panel, [1, panels]."""
-        return torch.tensor(
-            [[float(panel.harmful(self.step).double().mean()) for panel in self.panels]],
-            dtype=torch.float64,
-        )
+        shares = [panel.harmful(self.step).double().mean() for panel in self.panels]
+        return torch.stack(shares)[None]
 
     def interval(self, store: Store) -> Interval:
         """Without a width where all directions there are were counted; n is their number."""

@@ -9,10 +9,9 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from multiway import results
 from multiway.errors import MultiwayError, choose
-from multiway.files import make_directory, read_json, write_json
-from multiway.results import STRICT, Provenance, Result
-from multiway.results import check_interval as check_around
+from multiway.results import STRICT, Result, check_interval
 from multiway.statistics import Interval, bound
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "UNMEASURED",
     "VERDICTS",
     "Evidence",
-    "Provenance",
     "StudyResult",
     "Verdict",
     "load_results",
@@ -52,7 +50,7 @@ class Evidence:
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
     def __post_init__(self) -> None:
-        check_around("a verdict's evidence", self.difference, self.low, self.high)
+        check_interval("a verdict's evidence", self.difference, self.low, self.high)
 
     @classmethod
     def of(cls, difference: Interval, *, objective: str | None, seeds: tuple[int, ...]) -> Evidence:
@@ -89,10 +87,13 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult(Result):
-    """All that one study measured at one scale; `name` is the study's.
+    """All that one study found at one scale.
 
     Attributes:
+        scale: one of `SCALES`.
+        question: what the study asks.
         paper: the table or figure that it repeats; empty for what the paper lacks.
+        verdicts: on the paper's claims that it decides.
     """
 
     scale: str
@@ -116,25 +117,17 @@ def result_path(store: Path, study: str, scale: str) -> Path:
 
 def write_result(store: Path, result: StudyResult) -> Path:
     """Write a result into the store, all at once."""
-    path = result_path(store, result.name, result.scale)
-    make_directory(path.parent)
-    write_json(path, result.as_dict())
-    return path
+    return results.write_result(result_path(store, result.name, result.scale), result)
 
 
 def read_result(path: Path) -> StudyResult:
-    """The result in a file; one that was cut short or edited into nonsense is an error."""
-    try:
-        result = StudyResult.from_dict(read_json(path))
-    except MultiwayError as error:
-        told = str(error) if str(path) in str(error) else f"{path} is no whole result: {error}"
-        raise MultiwayError(
-            f"{told}; move the file away and make it again with multiway reproduce"
-        ) from error
-    if path.name != result_path(path, result.name, result.scale).name:
+    """The result in a file; one that was cut short, edited or renamed is an error."""
+    result: StudyResult = results.read_result(path, StudyResult)
+    name = result_path(path, result.name, result.scale).name
+    if path.name != name:
         raise MultiwayError(
             f"{path} holds the result of {result.name} at scale {result.scale}, which is not its "
-            f"name; call it {result.name}-{result.scale}.json or move it away"
+            f"name; call it {name} or move it away"
         )
     return result
 

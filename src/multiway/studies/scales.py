@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from multiway.attacks import FGSM, PGD, Attack
 from multiway.errors import choose
 from multiway.studies.images import Images
-from multiway.studies.models import Trained
+from multiway.studies.models import Model, Trained
 from multiway.threat import Linf
 from multiway.training import Recipe, load_recipe
 
-__all__ = ["OBJECTIVES", "SCALES", "Scale", "Setting", "scale_of", "with_changes"]
+__all__ = ["OBJECTIVES", "ModelOf", "Scale", "Setting", "in_words", "scale_of"]
+
+ModelOf = Callable[[int], Model]
+"""The model of a seed."""
 
 # What an attacker ascends in every cell: the paper's choice, and the one that decides.
 OBJECTIVES = ("own", "margin")
@@ -29,12 +32,19 @@ class Setting:
     changes: Mapping[str, Any]
     eps: float = 0.3
 
-    def told(self) -> str:
-        """In words."""
-        changed = ", ".join(f"{key} {value}" for key, value in self.changes.items())
-        return f"{self.backbone} on {self.data}, recipe {self.recipe}" + (
-            f" ({changed})" if changed else ""
-        )
+    def recipe_with(self, changes: Mapping[str, Any], *, trial: bool) -> Recipe:
+        """The recipe with its changes and more; as a trial two steps of one image each."""
+        recipe = _changed(load_recipe(self.recipe), {**self.changes, **changes})
+        if not trial:
+            return recipe
+        short: dict[str, Any] = {"steps": 2, "batch_size": 1}
+        if recipe.adversary is not None:
+            short["adversary"] = {"steps": 1, "step_size": recipe.adversary.eps}
+        return _changed(recipe, short)
+
+    def __str__(self) -> str:
+        changes = f" ({in_words(self.changes)})" if self.changes else ""
+        return f"{self.backbone} on {self.data}, recipe {self.recipe}{changes}"
 
 
 @dataclass(frozen=True)
@@ -71,29 +81,36 @@ class Scale:
             return seed + 1
         return self.seeds[(self.seeds.index(seed) + 1) % len(self.seeds)]
 
-    def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Trained:
-        """Network `A` or `C` of the paper, trained without an adversary.
+    def substitute(self, model: ModelOf) -> ModelOf:
+        """What an attacker has in place of `model`: its training from another seed."""
+        return lambda seed: model(self.other(seed))
 
-        Args:
-            options: code_length, beta, code_seed; lr and momentum change the recipe.
-        """
-        changes: dict[str, Any] = {
-            key: options.pop(key) for key in ("lr", "momentum") if key in options
-        }
-        return self._model(self.clean[network], encoding, seed, changes, **options)
+    def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Trained:
+        """Network `A` or `C` of the paper, trained without an adversary."""
+        return self.model(self.clean[network], encoding, seed, **options)
 
     def robust_model(self, data: str, encoding: str, seed: int, **options: Any) -> Trained:
         """The network that is trained adversarially on `data`, the paper's name of the set."""
-        return self._model(self.robust[data], encoding, seed, {}, **options)
+        return self.model(self.robust[data], encoding, seed, **options)
 
-    def _model(
-        self, setting: Setting, encoding: str, seed: int, changes: dict[str, Any], **options: Any
+    def model(
+        self,
+        setting: Setting,
+        encoding: str,
+        seed: int,
+        *,
+        changes: Mapping[str, Any] | None = None,
+        **codes: Any,
     ) -> Trained:
-        recipe = with_changes(
-            load_recipe(setting.recipe), {**setting.changes, **changes}, trial=self.trial
-        )
+        """A network of a setting.
+
+        Args:
+            changes: of the recipe, beyond those of the setting.
+            codes: `code_length`, `beta` and `code_seed`.
+        """
+        recipe = setting.recipe_with(changes or {}, trial=self.trial)
         images = Images(setting.data, "train", 2 if self.trial else None)
-        return Trained(images, setting.backbone, encoding, recipe, seed, **options)
+        return Trained(images, setting.backbone, encoding, recipe, seed, **codes)
 
     def test_images(self, setting: Setting, *, hard: bool = False) -> Images:
         """The test images of a setting; fewer for attacks of many steps."""
@@ -135,7 +152,7 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
         >>> scale_of("cpu").other(2)
         0
     """
-    scale = SCALES[choose("scale", name, SCALES)]
+    scale = _SCALES[choose("scale", name, _SCALES)]
     if not trial:
         return scale
     return replace(
@@ -144,40 +161,29 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
     )  # fmt: skip
 
 
-def with_changes(recipe: Recipe, changes: Mapping[str, Any], *, trial: bool = False) -> Recipe:
-    """A recipe with other values; as a trial two steps long."""
-    recipe = _changed(recipe, dict(changes))
-    return _trial(recipe) if trial else recipe
+def in_words(changes: Mapping[str, Any]) -> str:
+    """Changes of a recipe, for the reader."""
+    return ", ".join(f"{key} {value}" for key, value in changes.items())
 
 
-def _changed(recipe: Recipe, changes: dict[str, Any]) -> Recipe:
+def _changed(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """A recipe with other values; validated again."""
     if not changes:
         return recipe
-    values = recipe.model_dump()
-    adversary = changes.pop("adversary", {})
-    values |= changes
-    if "steps" in changes:
+    plain = {key: value for key, value in changes.items() if key != "adversary"}
+    values = recipe.model_dump() | plain
+    if "steps" in plain:
         values["epochs"] = None
-    if adversary and values["adversary"] is not None:
-        values["adversary"] |= adversary
-    told = ", ".join(f"{key} {value}" for key, value in changes.items())
-    values["changed"] = told or values["changed"]
+    if values["adversary"] is not None:
+        values["adversary"] |= changes.get("adversary", {})
+    values["changed"] = in_words(plain) or values["changed"]
     return Recipe.model_validate(values)
-
-
-def _trial(recipe: Recipe) -> Recipe:
-    """Two steps of one image each, and one step of the adversary."""
-    changes: dict[str, Any] = {"steps": 2, "batch_size": 1}
-    if recipe.adversary is not None:
-        changes["adversary"] = {"steps": 1, "step_size": recipe.adversary.eps}
-    return _changed(recipe, changes)
 
 
 _DIGITS = {"epochs": 3}
 _EIGHT = 8 / 255
 
-SCALES: dict[str, Scale] = {
+_SCALES: dict[str, Scale] = {
     "smoke": Scale(
         name="smoke",
         seeds=(0, 1),

@@ -8,20 +8,18 @@ from dataclasses import dataclass, field
 from multiway.artifact import Artifact
 from multiway.studies.measures import Measure
 
-__all__ = ["Cell", "Study"]
+__all__ = ["CellSpec", "Study"]
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One figure of a study's table, before it is measured.
+class CellSpec:
+    """One figure of a study, before it is measured; see `multiway.results.Cell`.
 
     Attributes:
         row: spelt as in paper.yaml and claims.yaml; so is `column`.
         measure: how it is measured.
-        metric: accuracy, share, correlation or distance.
-        objective: what the attacker ascends; None without an attack.
-        attack: the attack in words; None for clean images.
-        white_box: the attacker has the very model.
+        panel: the part of the chart; so `series` and `x`. A cell of a trade-off without a series
+            is in the tables alone: it is another cell under a second name.
     """
 
     row: str
@@ -31,14 +29,12 @@ class Cell:
     objective: str | None = None
     attack: str | None = None
     white_box: bool = False
-
-    @property
-    def place(self) -> tuple[str, str, str, str | None]:
-        """Where it stands: row, column, metric and objective."""
-        return self.row, self.column, self.metric, self.objective
+    panel: str = ""
+    series: str = ""
+    x: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Study:
     """A table or figure of the paper, declared at one scale.
 
@@ -47,7 +43,8 @@ class Study:
         title: a few words.
         question: what it asks, in a sentence or two.
         paper: where in the paper; empty for what the paper lacks.
-        figure: how it is drawn, see `studies.result.FIGURES`.
+        chart: how it is drawn, one of `multiway.results.CHARTS`.
+        row_name: what the rows are, in words; so `column_name`, and `x_name` for a numeric axis.
         cells: what is measured.
         data: the data sets, for the reader.
         models: networks, recipes and epochs, for the reader.
@@ -62,8 +59,11 @@ class Study:
     title: str
     question: str
     paper: str
-    figure: str
-    cells: tuple[Cell, ...]
+    chart: str
+    row_name: str = "network"
+    column_name: str
+    x_name: str = ""
+    cells: tuple[CellSpec, ...]
     data: str
     models: str
     n: int | None
@@ -74,10 +74,5 @@ class Study:
 
     def artifacts(self) -> list[Artifact]:
         """All that the cells and pictures are read from, each once."""
-        found: dict[str, Artifact] = {}
-        for cell in self.cells:
-            for artifact in cell.measure.artifacts():
-                found.setdefault(artifact.key, artifact)
-        for artifact in self.pictures.values():
-            found.setdefault(artifact.key, artifact)
-        return list(found.values())
+        measured = [artifact for cell in self.cells for artifact in cell.measure.artifacts()]
+        return list({each.key: each for each in (*measured, *self.pictures.values())}.values())

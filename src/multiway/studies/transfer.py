@@ -4,63 +4,46 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import (
-    ModelOf,
-    another_training,
-    clean_cell,
-    correlation_cells,
-    shown_cells,
-)
-from multiway.studies.models import Model
+from multiway.studies.cell_builders import Cells, measured_on
 from multiway.studies.scales import Scale
-from multiway.studies.study import Cell, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+NETWORKS = ("A", "C")
 ENCODINGS = {"1ofK": "1ofk", "RO": "ro"}
 
 
 def declare(scale: Scale) -> Study:
     """Networks A and C with both encodings; eps 0.2; the white-box cells use the model itself."""
-    names = [(network, encoding) for network in ("A", "C") for encoding in ENCODINGS]
     images = scale.test_images(scale.clean["A"])
-
-    def model(network: str, encoding: str, seed: int) -> Model:
-        return scale.clean_model(network, ENCODINGS[encoding], seed)
-
-    def substitute(network: str, encoding: str) -> ModelOf:
-        return another_training(scale, partial(model, network, encoding))
-
-    attack = partial(scale.fgsm, scale.clean["A"].eps)
-    cells: list[Cell] = []
-    for target in names:
-        row = "-".join(target)
-        aimed = partial(model, *target)
-        others = [substitute(*source) for source in names if source != target]
-        for source in names:
-            white = source == target
-            maker: ModelOf = aimed if white else substitute(*source)
-            column = "-".join(source)
-            cells += shown_cells(
-                scale, row, column, aimed, [maker], attack, images, white_box=white
-            )
-            if not white:  # of a model with itself it is 1
-                cells += correlation_cells(scale, row, column, aimed, maker, images)
-        cells += shown_cells(scale, row, "AVG BB", aimed, others, attack, images)
-        cells.append(clean_cell(scale, row, aimed, images))
+    cells = Cells(scale, images, partial(scale.fgsm, scale.clean["A"].eps))
+    models = {
+        f"{network}-{name}": partial(scale.clean_model, network, encoding)
+        for network in NETWORKS
+        for name, encoding in ENCODINGS.items()
+    }
+    substitutes = {name: scale.substitute(model) for name, model in models.items()}
+    for row, target in models.items():
+        for column, source in substitutes.items():
+            cells.attacked(row, column, target, [] if column == row else [source])
+            if column != row:  # of a model with itself it is 1
+                cells.correlated(row, column, target, source)
+        others = [source for column, source in substitutes.items() if column != row]
+        cells.attacked(row, "AVG BB", target, others)
+        cells.clean(row, target)
     return Study(
         name="transfer",
         title="Do attacks transfer between networks?",
-        question="Each network crafts images with FGSM, and each is shown them. Do networks with "
-        "random orthogonal codes withstand images crafted on others better than networks with "
-        "one-hot labels, and their own better?",
+        question="Each network crafts images with FGSM, and each is shown them. Are networks with "
+        "random orthogonal codes more robust than networks with one-hot labels, to images crafted "
+        "on others and to their own?",
         paper="Table 3",
-        figure="matrix",
-        cells=tuple(cells),
-        data=scale.clean["A"].data,
-        models="; ".join(f"{name} is {scale.clean[name].told()}" for name in ("A", "C")),
-        n=len(images),
-        seeds=scale.seeds,
+        chart="heat map",
+        row_name="attacked",
+        column_name="crafted on",
+        cells=tuple(cells.declared),
+        **measured_on(scale, images, [scale.clean[name] for name in NETWORKS], NETWORKS),
         differs=(
             "the substitute is always another training than the target (the next seed), and its "
             "codebook the target's",

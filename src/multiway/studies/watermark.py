@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
-from multiway.studies.models import Model, Trained
-from multiway.studies.scales import Scale, Setting, with_changes
-from multiway.studies.study import Cell, Study
+from multiway.studies.models import Trained
+from multiway.studies.scales import ModelOf, Scale, Setting, in_words
+from multiway.studies.study import Study
 from multiway.studies.watermark_artifacts import (
     Detected,
     Marked,
@@ -18,7 +19,6 @@ from multiway.studies.watermark_artifacts import (
     Recognised,
     Thief,
 )
-from multiway.training import load_recipe
 from multiway.watermark import Mark
 
 __all__ = ["declare"]
@@ -52,54 +52,71 @@ SCRATCH: dict[str, dict[str, Any]] = {"smoke": {}, "cpu": {"epochs": 15}, "paper
 INNOCENT = ("unmarked", "scratch 1ofK", "scratch RO")
 
 
+@dataclass(frozen=True)
+class _Networks:
+    """The owner, who was never marked, and the thieves, by seed."""
+
+    scale: Scale
+
+    @property
+    def marked(self) -> Marked:
+        data = OWNERS[self.scale.name].data
+        count = 4 if self.scale.trial else COUNTS[self.scale.name]
+        return Marked(Images(data, "train"), Images(data, "test"), MARK, count)
+
+    def stolen(self, seed: int) -> Owned:
+        owner = OWNERS[self.scale.name]
+        recipe = owner.recipe_with({}, trial=self.scale.trial)
+        return Owned(self.marked, owner.backbone, "1ofk", recipe, seed)
+
+    def unmarked(self, seed: int) -> Trained:
+        return self.scale.model(OWNERS[self.scale.name], "1ofk", seed)
+
+    def thief(self, encoding: str, start: str, rate: float, seed: int) -> Thief:
+        changes = {"lr": rate, **(SCRATCH[self.scale.name] if start == "scratch" else {})}
+        recipe = THEFTS[self.scale.name].recipe_with(changes, trial=self.scale.trial)
+        return Thief(self.stolen(seed), ENCODINGS[encoding], start, recipe, seed)
+
+
 def declare(scale: Scale) -> Study:
     """The paper's five rows, and every encoding with frozen and free convolutions at each rate."""
     owner, theft = OWNERS[scale.name], THEFTS[scale.name]
+    networks = _Networks(scale)
     rates = {encoding: grid[scale.name] for encoding, grid in RATES.items()}
-    usual = {encoding: some[len(some) // 2] for encoding, some in rates.items()}
-    marked = Marked(owner.data, MARK, 4 if scale.trial else COUNTS[scale.name])
-
-    def stolen(seed: int) -> Owned:
-        recipe = with_changes(load_recipe(owner.recipe), owner.changes, trial=scale.trial)
-        return Owned(marked, owner.backbone, "1ofk", recipe, seed)
-
-    def unmarked(seed: int) -> Trained:
-        recipe = with_changes(load_recipe(owner.recipe), owner.changes, trial=scale.trial)
-        return Trained(Images(owner.data, "train"), owner.backbone, "1ofk", recipe, seed)
-
-    def thief(encoding: str, start: str, rate: float, seed: int) -> Thief:
-        changes = {**theft.changes, "lr": rate}
-        if start == "scratch":
-            changes |= SCRATCH[scale.name]
-        recipe = with_changes(load_recipe(theft.recipe), changes, trial=scale.trial)
-        return Thief(stolen(seed), ENCODINGS[encoding], start, recipe, seed)
-
-    rows: dict[str, Callable[[int], Model]] = {
-        "stolen": partial(stolen),
-        "unmarked": partial(unmarked),
-        "scratch 1ofK": partial(thief, "1ofK", "scratch", rates["1ofK"][-1]),
-        "scratch RO": partial(thief, "RO", "scratch", usual["RO"]),
-        # As the paper does it: the one-hot thief fine-tunes everything, the RO thief its head.
-        "fine-tuned 1ofK": partial(thief, "1ofK", "free", usual["1ofK"]),
-        "fine-tuned RO": partial(thief, "RO", "frozen", usual["RO"]),
+    usual = {encoding: grid[len(grid) // 2] for encoding, grid in rates.items()}
+    # By row, the network, and its series and place in the chart: encoding, start and rate.
+    rows: dict[str, tuple[ModelOf, str, float | None]] = {
+        "stolen": (networks.stolen, "1ofK, owner", None),
+        "unmarked": (networks.unmarked, "1ofK, unmarked", None),
     }
+    for encoding, rate in (("1ofK", rates["1ofK"][-1]), ("RO", usual["RO"])):
+        model = partial(networks.thief, encoding, "scratch", rate)
+        rows[f"scratch {encoding}"] = model, f"{encoding}, scratch", rate
+    # As the paper does it: the one-hot thief fine-tunes everything, the RO thief its head. Both are
+    # among the networks below, under another name.
+    for encoding, start in (("1ofK", "free"), ("RO", "frozen")):
+        model = partial(networks.thief, encoding, start, usual[encoding])
+        rows[f"fine-tuned {encoding}"] = model, "", None
     for encoding in ENCODINGS:
         for start in ("frozen", "free"):
             for rate in rates[encoding]:
-                told = f", lr {rate:g}" if rate != usual[encoding] else ""
-                row = f"{encoding}, {start}{told}"
-                rows[row] = partial(thief, encoding, start, rate)
+                name = f"{encoding}, {start}"
+                row = name if rate == usual[encoding] else f"{name}, lr {rate:g}"
+                rows[row] = partial(networks.thief, encoding, start, rate), name, rate
     shown = {
         row: tuple(
-            Recognised(maker(seed), marked, 4 if scale.trial else None) for seed in scale.seeds
+            Recognised(model(seed), networks.marked, 4 if scale.trial else None)
+            for seed in scale.seeds
         )
-        for row, maker in rows.items()
+        for row, (model, _, _) in rows.items()
     }
-    cells: list[Cell] = []
-    for row, some in shown.items():
-        cells += [Cell(row, column, MarkShare(some, column)) for column in ("test", "mark")]
-        innocent = tuple(one for name in INNOCENT for one in shown[name])
-        cells.append(Cell(row, "detected", Detected(some, innocent), metric="share"))
+    innocent = tuple(each for name in INNOCENT for each in shown[name])
+    cells = Cells(scale, networks.marked.test)
+    for row, (_, series, x) in rows.items():
+        for column in ("test", "mark"):
+            cells.add(row, column, MarkShare(shown[row], column), series=series, x=x)
+        detected = Detected(shown[row], innocent)
+        cells.add(row, "detected", detected, metric="share", series=series, x=x)
     return Study(
         name="watermark",
         title="Does the encoding hide the theft of a marked network?",
@@ -110,13 +127,16 @@ def declare(scale: Scale) -> Study:
         "owner would convict (p < 0.01 against all other networks here that were never marked), n "
         "being their number.",
         paper="Table 6",
-        figure="watermark",
-        cells=tuple(cells),
+        chart="trade-off",
+        column_name="accuracy on",
+        x_name="learning rate",
+        cells=tuple(cells.declared),
         data=owner.data,
-        models=f"owner: {owner.told()}; thieves: recipe {theft.recipe}, {_told(theft.changes)}, lr "
+        models=f"owner: {owner}; thieves: recipe {theft.recipe}, {in_words(theft.changes)}, lr "
         f"{_grid(rates['1ofK'])} (1ofK, 1ofK-MSE) or {_grid(rates['RO'])} (padded, RO); from "
-        f"scratch: {_told({**theft.changes, **SCRATCH[scale.name]})}, lr {rates['1ofK'][-1]:g} "
-        f"(1ofK), {usual['RO']:g} (RO); half of the test set fine-tunes, the other measures",
+        f"scratch: {in_words({**theft.changes, **SCRATCH[scale.name]})}, lr "
+        f"{rates['1ofK'][-1]:g} (1ofK), {usual['RO']:g} (RO); half of the test set fine-tunes, the "
+        "other measures",
         n=None,
         seeds=scale.seeds,
         differs=(
@@ -129,7 +149,3 @@ def declare(scale: Scale) -> Study:
 
 def _grid(rates: tuple[float, ...]) -> str:
     return " / ".join(f"{rate:g}" for rate in rates)
-
-
-def _told(changes: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in changes.items())

@@ -1,4 +1,4 @@
-"""Artifacts of the watermark study: a marked network, its thieves, and what they make of the mark."""
+"""Artifacts of the watermark study: a marked network, its thieves, what they keep of the mark."""
 
 from __future__ import annotations
 
@@ -9,47 +9,27 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multiway.artifact import Artifact, BuildContext
-from multiway.attacks.base import decisions
-from multiway.attacks.evaluate import score
-from multiway.classifier import EncodedClassifier
-from multiway.data import ImageSet, to_float
+from multiway.artifact import BuildContext
 from multiway.statistics import Interval, proportion
 from multiway.store import Store
-from multiway.studies.artifacts import BATCH
-from multiway.studies.cost import pass_seconds
+from multiway.studies.artifacts import Measurement
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure
-from multiway.studies.models import Model, train_in
-from multiway.training import Recipe
-from multiway.watermark import Detection, Key, Mark, detect, embed, halves, make_key, steal
-from multiway.weights import read_tensors, write_tensors
+from multiway.studies.models import Model
+from multiway.training import Job, Recipe
+from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
 
 __all__ = ["Detected", "MarkShare", "Marked", "Owned", "Recognised", "Thief"]
 
 
 @dataclass(frozen=True)
 class Marked:
-    """A task and the mark of its owner.
+    """A task and the mark of its owner, who marks `count` of the training images."""
 
-    Attributes:
-        data: the name of the data set.
-        mark: how images are marked.
-        count: how many of the training images are marked.
-    """
-
-    data: str
+    train: Images
+    test: Images
     mark: Mark
     count: int
-
-    def identity(self) -> dict[str, Any]:
-        """Data by content."""
-        return {
-            "train": Images(self.data, "train").identity(),
-            "test": Images(self.data, "test").identity(),
-            "mark": self.mark.as_dict(),
-            "count": self.count,
-        }
 
     def key(self) -> Key:
         """What the owner keeps, see `make_key`."""
@@ -58,8 +38,7 @@ class Marked:
 
 @lru_cache(maxsize=4)
 def _key(marked: Marked) -> Key:
-    train_set, test = Images(marked.data, "train").load(), Images(marked.data, "test").load()
-    return make_key(marked.mark, train_set, test, marked.count)
+    return make_key(marked.mark, marked.train.load(), marked.test.load(), marked.count)
 
 
 @dataclass(frozen=True)
@@ -72,28 +51,27 @@ class Owned(Model):
     recipe: Recipe
     seed: int = 0
 
-    kind = "owned"
-
     @property
     def network(self) -> str:
-        """See `Model`."""
         return self.backbone
 
-    def title(self) -> str:
-        """Network and seed."""
-        return f"train marked {self.backbone} {self.encoding}, seed {self.seed}"
+    @property
+    def data(self) -> Images:
+        return self.marked.train
 
-    def seconds(self) -> float:
-        """Forward and back over all steps."""
-        images = len(Images(self.marked.data, "train")) + self.marked.count
-        return _training_seconds(self.recipe, images, self.backbone)
+    @property
+    def epoch_images(self) -> int:
+        return len(self.data) + self.marked.count
 
-    def make(self, context: BuildContext) -> dict[str, Any]:
-        """See `multiway.watermark.embed`."""
-        data = Images(self.marked.data, "train").load()
+    @property
+    def name(self) -> str:
+        return f"marked {self.backbone} {self.encoding}, seed {self.seed}"
+
+    def job(self, store: Store) -> Job:
         key = self.marked.key()
-        job = embed(data, key, self.backbone, self.encoding, self.recipe, seed=self.seed)
-        return train_in(context, job)
+        return embed(
+            self.data.load(), key, self.backbone, self.encoding, self.recipe, seed=self.seed
+        )
 
 
 @dataclass(frozen=True)
@@ -106,70 +84,61 @@ class Thief(Model):
     recipe: Recipe
     seed: int = 0
 
-    kind = "thief"
-
     @property
     def network(self) -> str:
-        """That of the stolen one."""
         return self.stolen.backbone
 
-    def title(self) -> str:
-        """How it was stolen."""
+    @property
+    def data(self) -> Images:
+        return self.stolen.marked.test
+
+    @property
+    def epoch_images(self) -> int:
+        return len(self.data) // 2
+
+    @property
+    def name(self) -> str:
         return f"thief {self.encoding}, {self.start}, lr {self.recipe.lr:g}, seed {self.seed}"
 
-    def seconds(self) -> float:
-        """Forward and back over half of the test set."""
-        images = len(Images(self.stolen.marked.data, "test")) // 2
-        return _training_seconds(self.recipe, images, self.network)
-
-    def make(self, context: BuildContext) -> dict[str, Any]:
-        """See `multiway.watermark.steal`."""
-        half, _ = halves(Images(self.stolen.marked.data, "test").load())
-        stolen = self.stolen.load(context.store)
-        job = steal(stolen, half, self.encoding, self.recipe, start=self.start, seed=self.seed)
-        return train_in(context, job)
+    def job(self, store: Store) -> Job:
+        half, _ = halves(self.data.load())
+        stolen = self.stolen.load(store)
+        return steal(stolen, half, self.encoding, self.recipe, start=self.start, seed=self.seed)
 
 
 @dataclass(frozen=True)
-class Recognised(Artifact):
-    """What a model takes held-out marked images for, and the half of the test set that measures."""
+class Recognised(Measurement):
+    """What a model takes held-out marked images for, and the half of the test set that measures.
+
+    The tensors say which images count, bool [N]: of `mark` and of `plain` (the same without the
+    mark) those that get the mark's target, of `test` those that get their own class.
+    """
 
     suspect: Model
     marked: Marked
     limit: int | None = None
 
-    kind = "recognised"
-
     def title(self) -> str:
-        """Who is shown the mark."""
-        return f"show the mark to {self.suspect.title()}"
+        return f"show the mark to {self.suspect.name}"
 
     def seconds(self) -> float:
-        """One pass."""
-        return 0.1 + len(Images(self.marked.data, "test")) / 2 * pass_seconds(self.suspect.network)
+        return 0.1 + len(self.marked.test) / 2 * self.suspect.pass_seconds
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        """One forward pass over all; images of `mark` and `plain` count if they get the target."""
         model = self.suspect.load(context.store, context.device)
         key = self.marked.key()
-        found = {
-            name: self._right(model, data)
-            for name, data in (
-                ("mark", key.held_out),
-                ("plain", key.plain()),
-                ("test", key.measuring),
-            )
+        shown = {"mark": key.held_out, "plain": key.plain(), "test": key.measuring}
+        right = {
+            name: self.is_right(model, data.limit(self.limit or len(data)))
+            for name, data in shown.items()
         }
-        write_tensors(found, context.folder / "recognised.safetensors")
-        return {name: int(right.sum()) for name, right in found.items()}
+        self.save(context, right)
+        return {name: int(each.sum()) for name, each in right.items()}
 
-    def _right(self, model: EncodedClassifier, data: ImageSet) -> Tensor:
-        chosen = data.limit(self.limit or len(data))
-        return decisions(score(model, to_float(chosen.images), BATCH)) == chosen.labels
-
-    def right(self, store: Store, which: str) -> Tensor:
-        """Which images count, bool [N]: of `mark`, of `plain` (without it), or of `test`."""
-        return read_tensors(store.read(self).folder / "recognised.safetensors")[which]
+    def share(self, store: Store, which: str) -> Interval:
+        """The share of the images that count."""
+        right = self.tensors(store)[which]
+        return proportion(int(right.sum()), len(right))
 
 
 @dataclass(frozen=True)
@@ -179,35 +148,25 @@ class MarkShare(Measure):
     recognised: tuple[Recognised, ...]
     which: str
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """One for each seed."""
-        return self.recognised
-
     def values(self, store: Store) -> Tensor:
-        """0 or 1 for each image."""
-        return torch.stack([one.right(store, self.which).double() for one in self.recognised])
+        return torch.stack([each.tensors(store)[self.which].double() for each in self.recognised])
 
 
 @dataclass(frozen=True)
 class Detected(Measure):
-    """The share of suspects, one for each seed, that an owner can tell to carry the mark.
+    """The share of suspects, one for each seed, that an owner can show to carry the mark.
 
-    Each is judged by `multiway.watermark.detect` against networks that never saw the mark. Some of
+    Each is judged by `multiway.watermark.judge` against networks that never saw the mark. Some of
     them should be as weak as a thief's: what says anything to strange images says the target too.
     """
 
     suspects: tuple[Recognised, ...]
     unmarked: tuple[Recognised, ...]
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        """Suspects and unmarked networks."""
-        return (*self.suspects, *self.unmarked)
-
     def values(self, store: Store) -> Tensor:
         """0 or 1 for each suspect, [S, 1]."""
-        return torch.tensor(
-            [[float(judged.carries)] for judged in self.detections(store)], dtype=torch.float64
-        )
+        carries = [[float(each.carries)] for each in self.detections(store)]
+        return torch.tensor(carries, dtype=torch.float64)
 
     def interval(self, store: Store) -> Interval:
         """Over suspects: n is their number."""
@@ -216,23 +175,14 @@ class Detected(Measure):
 
     def detections(self, store: Store) -> list[Detection]:
         """What the owner finds on each suspect."""
-        rates = {one: _share(one, "mark", store) for one in self.unmarked}
+        rates = {each.key: each.share(store, "mark") for each in self.unmarked}
         return [
-            detect(
-                one.title(),
-                _share(one, "mark", store),
+            judge(
+                suspect.title(),
+                suspect.share(store, "mark"),
                 # An innocent suspect is no reference for itself.
-                {other.key: rate for other, rate in rates.items() if other != one},
-                _share(one, "plain", store),
+                {key: rate for key, rate in rates.items() if key != suspect.key},
+                suspect.share(store, "plain"),
             )
-            for one in self.suspects
+            for suspect in self.suspects
         ]
-
-
-def _share(recognised: Recognised, which: str, store: Store) -> Interval:
-    right = recognised.right(store, which)
-    return proportion(int(right.sum()), len(right))
-
-
-def _training_seconds(recipe: Recipe, images: int, backbone: str) -> float:
-    return recipe.total_steps(images) * recipe.batch_size * 3 * pass_seconds(backbone)
