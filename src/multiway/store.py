@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,10 +36,10 @@ class Damaged(MultiwayError):
 class Store:
     """A folder of finished artifacts, each under its key.
 
-    `artifacts/KIND/KEY/` holds the files of an artifact and its record; it appears there whole, by one
-    rename. `work/` holds unfinished ones. A lock that the system lifts when its process dies keeps
-    two processes from making the same artifact. On several hosts the folder must be on a file system
-    that they share and that has locks (NFS 4, Lustre with flock).
+    `artifacts/KIND/KEY/` holds the files of an artifact and its record; it appears there whole, by
+    one rename. `work/` holds unfinished ones. A lock that the system lifts when its process dies
+    keeps two processes from making the same artifact. On several hosts the folder must be on a file
+    system that they share and that has locks (NFS 4, Lustre with flock).
 
     Raises:
         MultiwayError: the folder is something else, or was written in another format.
@@ -48,7 +49,7 @@ class Store:
         self.directory = directory
         if directory.exists() and not directory.is_dir():
             raise MultiwayError(f"{directory} is a file; a store is a folder")
-        # Looked at once: another process may be creating this very store.
+        # Listed once: another process may be creating this very store.
         names = _names(directory) if directory.exists() else set()
         if MARK in names:
             _check_format(directory)
@@ -68,7 +69,7 @@ class Store:
         return self
 
     def __contains__(self, artifact: Artifact) -> bool:
-        return (self._place(artifact) / RECORD).exists()
+        return (self._folder(artifact) / RECORD).exists()
 
     def read(self, artifact: Artifact) -> Record:
         """The finished artifact; every file is compared with its checksum, once a process.
@@ -77,14 +78,14 @@ class Store:
             Damaged: a file is missing, was cut short or edited.
             MultiwayError: the artifact is not finished.
         """
-        folder = self._place(artifact)
+        folder = self._folder(artifact)
         if not (folder / RECORD).exists():
             raise MultiwayError(f"{artifact.title()} is not in {self.directory}; run it first")
         try:
-            record = read_json(folder / RECORD)
-            files, notes = dict(record["files"]), dict(record["notes"])
-            found = Record(folder, float(record["seconds"]), dict(record["versions"]), notes)
-            if record["key"] != artifact.key or record["sha256"] != record_digest(record):
+            kept = read_json(folder / RECORD)
+            files, notes = dict(kept["files"]), dict(kept["notes"])
+            record = Record(folder, float(kept["seconds"]), dict(kept["versions"]), notes)
+            if kept["key"] != artifact.key or kept["sha256"] != record_digest(kept):
                 raise ValueError("it is not what was written")
         except (MultiwayError, KeyError, TypeError, ValueError) as error:
             raise Damaged(f"{folder / RECORD} was cut short or edited ({error})") from error
@@ -92,7 +93,7 @@ class Store:
             for name, digest in files.items():
                 _check_file(folder / name, digest)
             self._checked.add(artifact.key)
-        return found
+        return record
 
     def set_aside(self, artifact: Artifact) -> Path | None:
         """Move a damaged artifact out of the way, so that it is computed again; nothing is deleted.
@@ -107,7 +108,7 @@ class Store:
                 self._checked.discard(artifact.key)
                 self.read(artifact)
             except Damaged:
-                return self._move_aside(self._place(artifact))
+                return self._move_aside(self._folder(artifact))
             except MultiwayError:  # another process has moved it
                 return None
         return None
@@ -128,8 +129,8 @@ class Store:
                 return False
             if artifact in self:
                 return True
-            if self._place(artifact).exists():  # without its record
-                self._move_aside(self._place(artifact))
+            if self._folder(artifact).exists():  # without its record
+                self._move_aside(self._folder(artifact))
             work = self.directory / "work" / f"{artifact.kind}-{artifact.key}"
             began_before = work.exists()
             try:
@@ -182,11 +183,11 @@ class Store:
             "versions": _versions(),
         }
         write_json(work / RECORD, {**record, "sha256": record_digest(record)})
-        place = self._place(artifact)
-        make_directory(place.parent)
-        work.rename(place)
+        folder = self._folder(artifact)
+        make_directory(folder.parent)
+        work.rename(folder)
 
-    def _place(self, artifact: Artifact) -> Path:
+    def _folder(self, artifact: Artifact) -> Path:
         return self.directory / "artifacts" / artifact.kind / artifact.key
 
     def _move_aside(self, folder: Path) -> Path:
@@ -201,11 +202,11 @@ class Store:
         return locked(make_directory(self.directory / "locks") / artifact.key)
 
 
-def _broken(error: OSError, place: Path) -> MultiwayError:
+def _broken(error: OSError, path: Path) -> MultiwayError:
     """What the system said, and what to do."""
     what = "free some space" if error.errno in FULL else "fix that"
     return MultiwayError(
-        f"cannot read or write {error.filename or place}: {error.strerror or error}; {what} and "
+        f"cannot read or write {error.filename or path}: {error.strerror or error}; {what} and "
         "start again: what is finished is kept"
     )
 
@@ -218,13 +219,13 @@ def _names(directory: Path) -> set[str]:
 
 
 def _check_format(directory: Path) -> None:
-    found = read_json(directory / MARK)
-    number = found.get("format") if isinstance(found, dict) else None
-    if number != FORMAT:
-        maker = found.get("multiway") if isinstance(found, dict) else None
+    content = read_json(directory / MARK)
+    mark = content if isinstance(content, dict) else {}
+    if mark.get("format") != FORMAT:
         raise MultiwayError(
-            f"{directory} is a store of format {number}, and multiway {__version__} reads format "
-            f"{FORMAT}; use the version that made it ({maker or 'unknown'}) or another folder"
+            f"{directory} is a store of format {mark.get('format')}, and multiway {__version__} "
+            f"reads format {FORMAT}; use the version that made it "
+            f"({mark.get('multiway', 'unknown')}) or another folder"
         )
 
 
@@ -232,10 +233,10 @@ def _check_file(path: Path, digest: str) -> None:
     if not path.is_file():
         raise Damaged(f"{path} is missing")
     try:
-        found = sha256(path)
+        same = sha256(path) == digest
     except OSError as error:
         raise Damaged(f"{path} cannot be read ({error.strerror})") from error
-    if found != digest:
+    if not same:
         raise Damaged(f"{path} was cut short or edited")
 
 
@@ -247,8 +248,6 @@ def record_digest(record: dict[str, Any]) -> str:
 
 def _versions() -> dict[str, str]:
     """What an artifact was made with; torch is asked only where it is loaded anyway."""
-    import sys
-
     torch = sys.modules.get("torch")
     return {
         "multiway": __version__,

@@ -1,25 +1,76 @@
-"""Verdicts: words and sentences by hand-made figures."""
+"""Verdicts: every word, on differences and on hand-made cells whose values are known."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import scipy.stats
 import torch
 from torch import Tensor
 
-from multiway.artifact import Artifact
 from multiway.statistics import Interval
 from multiway.store import Store
 from multiway.studies.claims import Claim, Comparison
 from multiway.studies.measures import Measure, NoValue, interval_of
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, Verdict
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED
 from multiway.studies.scales import scale_of
-from multiway.studies.study import Cell, Study
-from multiway.studies.verdict import decide, judge
+from multiway.studies.study import CellSpec, Study
+from multiway.studies.verdict import decide, judge_claim
 
-NAN = float("nan")
+ABOVE = Interval(0.3, 0.2, 0.4, 100)
+AROUND = Interval(0.0, -0.1, 0.1, 100)
+TOUCHING = Interval(0.1, 0.0, 0.2, 100)
+BELOW = Interval(-0.3, -0.4, -0.2, 100)
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("differences", "verdict", "why"),
+    [
+        ({"own": ABOVE, "margin": ABOVE}, HOLDS, "above 0 throughout: +30.0 points [+20.0, +40.0]"),
+        ({None: ABOVE}, HOLDS, "above 0 throughout"),
+        ({"own": ABOVE, "margin": AROUND}, ONLY_OWN, "vanishes when the attacker ascends margin"),
+        ({"own": ABOVE, "margin": BELOW}, ONLY_OWN, "-30.0 points [-40.0, -20.0] (n=100) on marg"),
+        (
+            {"own": ABOVE, "ce": ABOVE, "dlr": TOUCHING, "margin": BELOW},
+            ONLY_OWN,
+            "ascends dlr and margin",
+        ),
+        ({"own": AROUND, "margin": ABOVE}, FAILS, "No difference beyond chance: +0.0 points"),
+        ({"own": TOUCHING}, FAILS, "No difference beyond chance"),
+        ({"own": BELOW, "margin": ABOVE}, FAILS, "The opposite was measured"),
+        ({None: BELOW}, FAILS, "The opposite was measured"),
+        ({}, UNMEASURED, "not measured at this scale"),
+        ({"margin": ABOVE}, UNMEASURED, "not measured at this scale"),
+    ],
+)
+@pytest.mark.parametrize("scale", ["cpu", "paper"])
+def test_every_word(
+    differences: dict[str | None, Interval], verdict: str, why: str, scale: str
+) -> None:
+    word, sentence = decide(differences, "own", scale)
+    assert word == verdict
+    assert why in sentence
+    # A smoke run never judges.
+    word, sentence = decide(differences, "own", "smoke")
+    assert word == UNMEASURED
+    assert sentence.startswith("A smoke run shows that everything works and judges nothing")
+
+
+def test_the_papers_objective_may_be_another() -> None:
+    differences: dict[str | None, Interval] = {"margin": ABOVE, "own": AROUND}
+    assert decide(differences, "margin", "cpu")[0] == ONLY_OWN
+    assert decide(differences, "own", "cpu")[0] == FAILS
+
+
+def test_plain_numbers_have_no_unit() -> None:
+    differences: dict[str | None, Interval] = {"own": ABOVE}
+    _, sentence = decide(differences, "own", "cpu", percent=False, margins={-0.05, 0.0})
+    assert "counted from a margin of -0.05: 0.300 [0.200, 0.400] (n=100) on own" in sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +81,6 @@ class Known(Measure):
     counted: bool = False
 
     shares = False
-
-    def artifacts(self) -> tuple[Artifact, ...]:
-        return ()
 
     @property
     def exact(self) -> bool:
@@ -46,95 +94,196 @@ class Known(Measure):
         return Interval(value, value, value, self.table.numel())
 
 
-def cell(column: str, values: list[list[float]], objective: str | None = None) -> Cell:
-    return Cell("r", column, Known(torch.tensor(values, dtype=torch.float64)), objective=objective)
+N = 40
+GOOD, HALF, BAD = [1.0] * N, [1.0, 0.0] * (N // 2), [0.0] * N
 
 
-def verdict_on(cells: list[Cell], tmp_path: Path, by: float = 0.0) -> Verdict:
-    part = Comparison((("r", "a"),), (("r", "b"),), by)
-    claim = Claim("x", "transfer", "A claim.", "somewhere", "accuracy", (part,))
-    study = Study("transfer", "t", "q", "Table 3", "dots", tuple(cells), "d", "m", 1, (0, 1))
-    return judge(claim, study, scale_of("cpu"), Store(tmp_path))
+def cell(
+    row: str, objective: str | None, *values: Sequence[float], counted: bool = False
+) -> CellSpec:
+    table = torch.tensor([list(each) for each in values], dtype=torch.float64)
+    return CellSpec(row, "c", Known(table, counted), objective=objective)
 
 
-HIGH, LOW = [[0.9, 1.0, 0.9, 1.0]] * 2, [[0.1, 0.0, 0.1, 0.0]] * 2
+def judged(
+    cells: list[CellSpec], *parts: Comparison, scale: str = "cpu", objective: str = "own"
+) -> tuple[str, str, dict[str | None, tuple[float, float | None, float | None, int]]]:
+    """The verdict, its sentence and its evidence; by default, whether RO exceeds 1ofK."""
+    study = Study(
+        name="transfer", title="t", question="q", paper="Table 3", chart="heat map",
+        column_name="c", cells=tuple(cells), data="mnist", models="m", n=N, seeds=(0, 1),
+        objective=objective,
+    )  # fmt: skip
+    comparisons = parts or (exceeds("ro", "1ofk"),)
+    claim = Claim("id", "transfer", "text", "where", "accuracy", comparisons)
+    verdict = judge_claim(claim, study, scale_of(scale), Store(Path("nowhere")))
+    assert (verdict.claim, verdict.text, verdict.where) == ("id", "text", "where")
+    evidence = {e.objective: (e.difference, e.low, e.high, e.n) for e in verdict.evidence}
+    return verdict.verdict, verdict.why, evidence
 
 
-def test_the_four_words(tmp_path: Path) -> None:
-    both = [cell(c, v, o) for c, v in (("a", HIGH), ("b", LOW)) for o in ("own", "margin")]
-    assert verdict_on(both, tmp_path).verdict == HOLDS
-    half = [cell("a", HIGH, "own"), cell("a", LOW, "margin"), *both[2:]]
-    assert verdict_on(half, tmp_path).verdict == ONLY_OWN
-    none = [cell("a", LOW, "own"), cell("a", HIGH, "margin"), *both[2:]]
-    told = verdict_on(none, tmp_path)
-    assert told.verdict == FAILS
-    assert told.why.startswith("Not told apart from chance: +0.0 points [+0.0, +0.0]")
-    assert verdict_on(both[:2], tmp_path).verdict == UNMEASURED
-    assert [each.objective for each in verdict_on(both, tmp_path).evidence] == ["own", "margin"]
+def exceeds(greater: str, than: str, by: float = 0.0) -> Comparison:
+    return Comparison(((greater, "c"),), ((than, "c"),), by)
 
 
-def test_cells_of_the_papers_objective_are_asked_for(tmp_path: Path) -> None:
-    cells = [cell("a", HIGH, "margin"), cell("b", LOW, "margin"), cell("b", LOW, "own")]
-    assert verdict_on(cells, tmp_path).verdict == UNMEASURED
+def student(values: Sequence[float]) -> float:
+    """Half the 95 % interval of a mean."""
+    spread = float(torch.tensor(values, dtype=torch.float64).std())
+    return float(scipy.stats.t.ppf(0.975, len(values) - 1)) * spread / math.sqrt(len(values))
 
 
-def test_columns_that_are_objectives_are_compared_as_they_stand(tmp_path: Path) -> None:
-    told = verdict_on([cell("a", HIGH, "margin"), cell("b", LOW, "own")], tmp_path)
-    assert told.verdict == HOLDS
-    (only,) = told.evidence
-    assert only.objective == "margin and own"
-    assert only.difference == pytest.approx(0.9)
-    same = verdict_on([cell("a", HIGH, "dlr"), cell("b", LOW, "dlr")], tmp_path)
-    assert (same.verdict, same.evidence[0].objective) == (HOLDS, "dlr")
+def test_a_claim_holds_by_a_paired_difference() -> None:
+    cells = [
+        cell(row, objective, values, values)
+        for objective in ("margin", "own")
+        for row, values in {"ro": GOOD, "1ofk": HALF}.items()
+    ]
+    verdict, why, evidence = judged(cells)
+    assert verdict == HOLDS
+    half = student(HALF)
+    assert list(evidence) == ["own", "margin"]
+    assert evidence["own"] == pytest.approx((0.5, 0.5 - half, 0.5 + half, N))
+    assert "+50.0 points" in why
+    verdict, why, _ = judged(cells, scale="smoke")
+    assert verdict == UNMEASURED
+    assert "+50.0 points" in why
 
 
-def test_a_margin_is_told(tmp_path: Path) -> None:
-    cells = [cell("a", LOW), cell("b", LOW)]
-    told = verdict_on(cells, tmp_path, by=-0.02)
-    assert told.verdict == HOLDS
-    assert "above 0 throughout, counted from a margin of -2 points: +2.0 points" in told.why
-    assert "counted from" not in verdict_on(cells, tmp_path).why
+def test_what_is_common_to_both_sides_cancels() -> None:
+    # Both lose the same images, and `ro` a fixed tenth less: no spread is left.
+    low = [0.1 + 0.5 * x for x in HALF]
+    high = [x + 0.1 for x in low]
+    verdict, _, evidence = judged([cell("ro", None, high, high), cell("1ofk", None, low, low)])
+    assert verdict == HOLDS
+    assert evidence[None] == pytest.approx((0.1, 0.1, 0.1, N))
 
 
-def test_sides_without_a_common_image_are_compared_by_their_means(tmp_path: Path) -> None:
+def test_it_holds_only_against_the_papers_attack() -> None:
+    cells = [
+        cell("ro", "own", GOOD, GOOD), cell("1ofk", "own", BAD, BAD),
+        cell("ro", "margin", HALF, HALF), cell("1ofk", "margin", HALF, HALF),
+    ]  # fmt: skip
+    verdict, why, evidence = judged(cells)
+    assert verdict == ONLY_OWN
+    assert "ascends margin" in why
+    assert evidence == {"own": (1.0, 1.0, 1.0, N), "margin": (0.0, 0.0, 0.0, N)}
+    assert judged(cells, objective="margin")[0] == FAILS
+
+
+def test_models_that_disagree_decide_nothing() -> None:
+    # One training gains everything, the other nothing: two seeds cannot tell.
+    verdict, why, evidence = judged([cell("ro", None, GOOD, BAD), cell("1ofk", None, BAD, BAD)])
+    assert verdict == FAILS
+    assert "No difference beyond chance" in why
+    half = float(scipy.stats.t.ppf(0.975, 1)) * 0.5
+    assert evidence[None] == pytest.approx((0.5, 0.5 - half, 0.5 + half, N))
+
+
+def test_a_margin_shifts_the_difference() -> None:
+    cells = [cell("ro", None, HALF, HALF), cell("1ofk", None, GOOD, GOOD)]
+    verdict, why, evidence = judged(cells)
+    assert verdict == FAILS
+    assert evidence[None][0] == pytest.approx(-0.5)
+    assert "counted from" not in why
+    # "At most 80 points behind" holds; "at most 55" is within chance.
+    verdict, why, evidence = judged(cells, exceeds("ro", "1ofk", by=-0.8))
+    assert verdict == HOLDS
+    assert evidence[None][0] == pytest.approx(0.3)
+    assert "above 0 throughout, counted from a margin of -80 points: +30.0 points" in why
+    assert judged(cells, exceeds("ro", "1ofk", by=-0.55))[0] == FAILS
+
+
+def test_a_number_on_either_side() -> None:
+    cells = [cell("ro", None, HALF, HALF)]
+    half = student(HALF)
+    verdict, _, evidence = judged(cells, Comparison((("ro", "c"),), 0.3))
+    assert verdict == HOLDS
+    assert evidence[None] == pytest.approx((0.2, 0.2 - half, 0.2 + half, N))
+    assert judged(cells, Comparison(0.3, (("ro", "c"),)))[0] == FAILS
+    assert judged(cells, Comparison(0.9, (("ro", "c"),)))[0] == HOLDS
+
+
+def test_the_weakest_of_several_comparisons_decides() -> None:
+    cells = [cell("a", None, GOOD, GOOD), cell("b", None, HALF, HALF), cell("c", None, BAD, BAD)]
+    verdict, _, evidence = judged(cells, exceeds("a", "c"), exceeds("a", "b"))
+    assert verdict == HOLDS
+    assert evidence[None][0] == pytest.approx(0.5)
+    assert judged(cells, exceeds("a", "c"), exceeds("c", "b"), exceeds("a", "b"))[0] == FAILS
+
+
+def test_several_cells_are_averaged() -> None:
+    cells = [cell("a", None, GOOD, GOOD), cell("b", None, BAD, BAD), cell("c", None, BAD, BAD)]
+    part = Comparison((("a", "c"), ("b", "c")), (("c", "c"), ("c", "c")))
+    verdict, _, evidence = judged(cells, part)
+    assert verdict == HOLDS
+    assert evidence[None] == pytest.approx((0.5, 0.5, 0.5, N))
+
+
+def test_fewer_images_are_the_first_ones() -> None:
+    cells = [cell("ro", None, GOOD, GOOD), cell("1ofk", None, BAD[:10], BAD[:10])]
+    assert judged(cells)[2][None] == pytest.approx((1.0, 1.0, 1.0, 10))
+
+
+def test_cells_that_were_not_measured() -> None:
+    verdict, why, evidence = judged([cell("ro", "own", GOOD, GOOD)])
+    assert (verdict, evidence) == (UNMEASURED, {})
+    assert "not measured at this scale" in why
+    # The paper's objective is asked for.
+    others = [cell("ro", "margin", GOOD), cell("1ofk", "margin", BAD), cell("1ofk", "own", BAD)]
+    assert judged(others)[0] == UNMEASURED
+    # A clean cell beside attacked ones stands for every objective.
+    beside = [
+        cell("ro", "own", GOOD, GOOD), cell("ro", "margin", GOOD, GOOD),
+        cell("1ofk", None, BAD, BAD),
+    ]  # fmt: skip
+    verdict, _, evidence = judged(beside)
+    assert verdict == HOLDS
+    assert list(evidence) == ["own", "margin"]
+
+
+def test_columns_that_are_objectives_are_compared_as_they_stand() -> None:
+    verdict, _, evidence = judged([cell("ro", "margin", GOOD), cell("1ofk", "own", BAD)])
+    assert (verdict, list(evidence)) == (HOLDS, ["margin and own"])
+    verdict, _, evidence = judged([cell("ro", "dlr", GOOD), cell("1ofk", "dlr", BAD)])
+    assert (verdict, list(evidence)) == (HOLDS, ["dlr"])
+
+
+def test_sides_without_a_common_image_are_compared_by_their_means() -> None:
     first = [[0.9, 1.0, NAN, NAN, NAN], [1.0, 0.9, NAN, NAN, NAN]]
     other = [[NAN, NAN, 0.1, 0.0, 0.2], [NAN, NAN, 0.0, 0.1, 0.2]]
-    (found,) = verdict_on([cell("a", first), cell("b", other)], tmp_path).evidence
-    one = interval_of(torch.tensor(first, dtype=torch.float64), shares=False)
-    two = interval_of(torch.tensor(other, dtype=torch.float64), shares=False)
-    assert found.difference == pytest.approx(0.95 - 0.1)
-    assert found.low is not None
-    width = ((one.value - one.low) ** 2 + (two.high - two.value) ** 2) ** 0.5
-    assert found.low == pytest.approx(found.difference - width)
-    assert found.n == 5
+    _, _, evidence = judged([cell("ro", None, *first), cell("1ofk", None, *other)])
+    one, two = (
+        interval_of(torch.tensor(values, dtype=torch.float64), shares=False)
+        for values in (first, other)
+    )
+    difference = one.value - two.value
+    below = math.hypot(one.value - one.low, two.high - two.value)
+    above = math.hypot(one.high - one.value, two.value - two.low)
+    expected = (difference, difference - below, difference + above, 5)
+    assert evidence[None] == pytest.approx(expected)
+    assert difference == pytest.approx(0.95 - 0.1)
 
 
-def test_common_images_alone_count_where_there_are_some(tmp_path: Path) -> None:
+def test_common_images_alone_count_where_there_are_some() -> None:
     first = [[0.9, 1.0, 0.8, NAN], [0.9, 1.0, 0.8, 0.5]]
     other = [[NAN, 0.5, 0.2, 0.1], [0.1, 0.5, 0.2, 0.1]]
-    (found,) = verdict_on([cell("a", first), cell("b", other)], tmp_path).evidence
-    assert found.n == 2
-    assert found.difference == pytest.approx((0.5 + 0.6) / 2)
+    _, _, evidence = judged([cell("ro", None, *first), cell("1ofk", None, *other)])
+    assert evidence[None][0] == pytest.approx((0.5 + 0.6) / 2)
+    assert evidence[None][3] == 2
 
 
-def test_nothing_to_compare_is_not_measured(tmp_path: Path) -> None:
+def test_nothing_to_compare_is_not_measured() -> None:
     empty = [[NAN, NAN], [NAN, NAN]]
-    assert verdict_on([cell("a", empty), cell("b", LOW)], tmp_path).verdict == UNMEASURED
+    cells = [cell("ro", None, *empty), cell("1ofk", None, BAD, BAD)]
+    assert judged(cells)[0] == UNMEASURED
     with pytest.raises(NoValue):
         interval_of(torch.tensor(empty), shares=False)
 
 
-def test_exact_counts_have_no_width(tmp_path: Path) -> None:
+def test_exact_counts_have_no_width() -> None:
     cells = [
-        Cell("r", name, Known(torch.tensor([values], dtype=torch.float64), counted=True))
-        for name, values in (("a", [1.0, 0.0]), ("b", [1.0, 0.0, 0.0, 0.0]))
+        cell("ro", None, [1.0, 0.0], counted=True),
+        cell("1ofk", None, [1.0, 0.0, 0.0, 0.0], counted=True),
     ]
-    told = verdict_on(cells, tmp_path)
-    (found,) = told.evidence
-    assert (found.difference, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 6)
-    assert told.verdict == HOLDS
-
-
-def test_smoke_judges_nothing() -> None:
-    assert decide({"own": Interval(0.5, 0.4, 0.6, 100)}, "own", "smoke")[0] == UNMEASURED
-    assert decide({}, "own", "smoke")[1].endswith("judges nothing.")
+    verdict, _, evidence = judged(cells)
+    assert (verdict, evidence[None]) == (HOLDS, (0.25, 0.25, 0.25, 6))

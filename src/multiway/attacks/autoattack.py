@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.base import Attack, Problem
@@ -11,6 +12,7 @@ from multiway.attacks.checks import warn
 from multiway.attacks.fab import FAB
 from multiway.attacks.result import Attempt
 from multiway.attacks.square import Square, fits_square
+from multiway.identity import describe, describe_fields
 
 __all__ = ["AutoAttack"]
 
@@ -55,6 +57,10 @@ class AutoAttack(Attack):
         """The attacks of the protocol, in their order."""
         kinds = (APGD, TargetedAPGD, FAB, Square)
         return tuple(kind(self.threat, early_stop=self.early_stop) for kind in kinds)
+
+    def identity(self) -> dict[str, Any]:
+        """With the settings of its parts, which are their own defaults."""
+        return {**describe_fields(self), "parts": describe(self.parts)}
 
     def run(self, problem: Problem) -> Attempt:
         """The four attacks; the loss curve is the first one's."""

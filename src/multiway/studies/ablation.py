@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -24,8 +24,8 @@ def declare(scale: Scale) -> Study:
             for other in NETWORKS:
                 column = f"{other}-1ofK"
                 source = scale.substitute(partial(scale.clean_model, other, "1ofk"))
-                cells.attacked(row, column, target, [source], panel=column)
-                cells.correlated(row, column, target, source, panel=column)
+                cells.attacked(row, column, target, [source])
+                cells.correlated(row, column, target, source)
     return Study(
         name="ablation",
         title="Is it the codes or the loss?",
@@ -36,8 +36,7 @@ def declare(scale: Scale) -> Study:
         chart="dots",
         row_name="attacked",
         column_name="crafted on",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [scale.clean[name] for name in NETWORKS], NETWORKS),
+        **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
             "the substitute is always another training than the target (the next seed)",
             "one-hot labels with a squared error have norm 1 here as in the paper; `controls` has "

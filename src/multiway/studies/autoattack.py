@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from multiway.attacks import APGD, FAB, Attack, AutoAttack, Square, TargetedAPGD
 from multiway.attacks.names import attack_words
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
 from multiway.studies.robustness import ENCODINGS, named_sets, robust, white_box_attacks
 from multiway.studies.scales import Scale
-from multiway.studies.study import CellSpec, Study
+from multiway.studies.study import Study
 from multiway.threat import Linf
 
 __all__ = ["declare", "protocol"]
@@ -20,7 +20,9 @@ FEW = {"smoke": {"MNIST": 20}, "cpu": {"CIFAR-10": 100, "CIFAR-100": 50, "SVHN":
 def declare(scale: Scale) -> Study:
     """AutoAttack, and every white-box PGD that other studies ran on the same images."""
     sets = named_sets(scale)
-    settings = [scale.robust[data] for data in sets]
+    cells = Cells(scale, _images(scale, sets[0]))
+    for data in sets:
+        _add_cells(cells, data)
     counts = [f"{len(_images(scale, data))} of {scale.robust[data].data}" for data in sets]
     return Study(
         name="autoattack",
@@ -31,8 +33,7 @@ def declare(scale: Scale) -> Study:
         paper="",
         chart="dots",
         column_name="attacker",
-        cells=tuple(cell for data in sets for cell in _cells(scale, data)),
-        **measured_on(scale, _images(scale, sets[0]), settings),
+        **cells.about(*(scale.robust[data] for data in sets)),
         differs=(
             "not in the paper, which is older than AutoAttack",
             f"images: {', '.join(counts)}",
@@ -41,19 +42,17 @@ def declare(scale: Scale) -> Study:
     )
 
 
-def _cells(scale: Scale, data: str) -> list[CellSpec]:
-    setting = scale.robust[data]
+def _add_cells(cells: Cells, data: str) -> None:
+    scale, setting = cells.scale, cells.scale.robust[data]
     own = [(attack, _images(scale, data)) for attack in protocol(scale, setting.eps)]
     name = attack_words(AutoAttack(Linf(setting.eps))) + (" cut short" if _is_short(scale) else "")
-    cells = Cells(scale, scale.test_images(setting))
     for encoding in ENCODINGS:
         row, model = f"{data}, {encoding}", robust(scale, data, encoding)
         cells.worst_case(
             row, "AutoAttack", model, [*own, *white_box_attacks(scale, data)], white_box=True,
             attack=f"{name}, and PGD; the worst case by image",
         )  # fmt: skip
-        cells.clean(row, model)
-    return cells.declared
+        cells.on(scale.test_images(setting)).clean(row, model)
 
 
 def protocol(scale: Scale, eps: float) -> tuple[Attack, ...]:

@@ -7,7 +7,7 @@ from functools import partial
 
 from multiway.attacks import Attack, Boundary, NAttack
 from multiway.attacks.names import attack_words
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.robustness import (
     BENCHMARK,
     COLOUR,
@@ -19,7 +19,7 @@ from multiway.studies.robustness import (
     transferred,
 )
 from multiway.studies.scales import ModelOf, Scale, Setting
-from multiway.studies.study import CellSpec, Study
+from multiway.studies.study import Study
 from multiway.threat import L2, Linf
 
 __all__ = ["declare", "madry_setting"]
@@ -43,8 +43,10 @@ def declare(scale: Scale) -> Study:
     """1ofK and RO from one recipe; Madry et al. from adversarial images alone."""
     sets = named_sets(scale, BENCHMARK)
     settings = [scale.robust[data] for data in sets]
-    images = scale.test_images(settings[0], hard=True)
-    about = measured_on(scale, images, settings)
+    cells = Cells(scale, scale.test_images(settings[0], hard=True))
+    for data in sets:
+        _add_cells(cells.on(scale.test_images(scale.robust[data], hard=True)), data)
+    about = cells.about(*settings)
     for baseline in filter(None, (madry_setting(scale, data) for data in sets)):
         about["models"] += f"; Madry et al.: {baseline}"
     return Study(
@@ -56,7 +58,6 @@ def declare(scale: Scale) -> Study:
         paper="Table 4",
         chart="heat map",
         column_name="attacker",
-        cells=tuple(cell for data in sets for cell in _cells(scale, data)),
         **about,
         objective="margin",
         differs=(*budgets_in_words(scale), *_differs(scale)),
@@ -74,35 +75,31 @@ def madry_setting(scale: Scale, data: str) -> Setting | None:
     return replace(setting, changes={**setting.changes, "adversary": adversary})
 
 
-def _cells(scale: Scale, data: str) -> list[CellSpec]:
+def _add_cells(cells: Cells, data: str) -> None:
     """All attacks on the networks of one data set."""
-    setting = scale.robust[data]
-    images = scale.test_images(setting, hard=True)
+    scale, setting = cells.scale, cells.scale.robust[data]
     matched = {encoding: robust(scale, data, encoding) for encoding in ENCODINGS}
     networks: dict[str, ModelOf] = {}
     if (baseline := madry_setting(scale, data)) is not None:
         networks["Madry et al."] = partial(scale.model, baseline, "1ofk")
-    hard = Cells(scale, images, partial(scale.pgd, setting.eps))
-    easy = Cells(scale, scale.test_images(setting), declared=hard.declared)
-    attack = _gradient_free(scale, data)
-    few = images.first(UNGUIDED_IMAGES[scale.name])
+    unguided = _gradient_free(scale, data)
+    few = cells.images.first(UNGUIDED_IMAGES[scale.name])
     for network, model in (networks | matched).items():
         row = f"{data}, {network}"
         for encoding, other in matched.items():
-            hard.attacked(
+            cells.attacked(
                 row, f"black-box from {encoding}", model, [scale.substitute(other)],
                 attack=transferred(scale, setting.eps),
             )  # fmt: skip
-        hard.attacked(row, "white-box 1K", model)
-        hard.attacked(
+        cells.attacked(row, "white-box 1K", model, attack=partial(scale.pgd, setting.eps))
+        cells.attacked(
             row, "white-box 5K x 50", model,
             attack=partial(scale.long_pgd, setting.eps), images=long_images(scale, data),
         )  # fmt: skip
         # It asks the target itself and ascends no objective of ours.
-        words = attack_words(attack)
-        hard.worst_case(row, "gradient-free", model, [(attack, few)], attack=words)
-        easy.clean(row, model)
-    return hard.declared
+        words = attack_words(unguided)
+        cells.worst_case(row, "gradient-free", model, [(unguided, few)], attack=words)
+        cells.on(scale.test_images(setting)).clean(row, model)
 
 
 def _gradient_free(scale: Scale, data: str) -> Attack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from multiway.attacks import Attack
@@ -13,12 +13,12 @@ from multiway.encoding import PAPER_LENGTH
 from multiway.studies.artifacts import Crafted, Decided, Signs
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated, Measure
-from multiway.studies.models import Trained
+from multiway.studies.models import Model
 from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
 from multiway.studies.study import CellSpec
 from multiway.training import load_recipe
 
-__all__ = ["SAME_STEPS", "AttackOf", "Cells", "coded_model", "measured_on"]
+__all__ = ["SAME_STEPS", "AttackOf", "Cells", "coded_model"]
 
 AttackOf = Callable[[str], Attack]
 """The attack that ascends an objective."""
@@ -46,6 +46,25 @@ class Cells:
     images: Images
     attack: AttackOf | None = None
     declared: list[CellSpec] = field(default_factory=list)
+
+    def on(self, images: Images, attack: AttackOf | None = None) -> Cells:
+        """The same collection, for cells on other images and with another attack."""
+        return replace(self, images=images, attack=attack)
+
+    def about(self, *settings: Setting, names: Iterable[str] = ()) -> dict[str, Any]:
+        """The cells, and what a study says of its data, networks, images and seeds.
+
+        Args:
+            names: what the networks of the settings are called in its tables.
+        """
+        words = [f"{name} is {each}" for name, each in zip(names, settings, strict=False)]
+        return {
+            "cells": tuple(self.declared),
+            "data": ", ".join(dict.fromkeys(setting.data for setting in settings)),
+            "models": "; ".join(words or map(str, settings)),
+            "n": len(self.images),
+            "seeds": self.scale.seeds,
+        }
 
     def add(self, row: str, column: str, measure: Measure, **more: Any) -> None:
         """A cell of any kind; `more` are fields of `CellSpec`."""
@@ -134,7 +153,7 @@ class Cells:
 
 def coded_model(
     scale: Scale, encoding: str, seed: int, length: int, beta: float | None = None
-) -> Trained:
+) -> Model:
     """Network A trained to codes of any length, stably.
 
     In the squared error |f - c|^2 / l the curvature to the weights grows like beta / l: |f| is of
@@ -154,22 +173,3 @@ def coded_model(
     return scale.clean_model(
         "A", encoding, seed, changes={"lr": rate}, code_length=code_length, beta=size
     )
-
-
-def measured_on(
-    scale: Scale, images: Images, settings: Sequence[Setting], names: Sequence[str] = ()
-) -> dict[str, Any]:
-    """What a study says of its data, networks, images and seeds.
-
-    Args:
-        names: what the networks of the settings are called in its tables.
-    """
-    words = [str(setting) for setting in settings]
-    if names:
-        words = [f"{name} is {each}" for name, each in zip(names, words, strict=True)]
-    return {
-        "data": ", ".join(dict.fromkeys(setting.data for setting in settings)),
-        "models": "; ".join(words),
-        "n": len(images),
-        "seeds": scale.seeds,
-    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.robustness import colour_set, robust, stand_in, transferred
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
@@ -43,8 +43,7 @@ def declare(scale: Scale) -> Study:
         row_name="confidence kappa",
         column_name="attacker",
         x_name="confidence kappa",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         objective="margin",
         differs=(
             *(() if scale.name == "paper" else (f"{scale.steps} steps in place of 1,000",)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model, measured_on
+from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model
 from multiway.studies.scales import ModelOf, Scale
 from multiway.studies.study import Study
 
@@ -44,9 +44,9 @@ def declare(scale: Scale) -> Study:
             ("black-box, own encoding", [twin]),
             ("white-box", []),
         ):
-            cells.attacked(row, column, model, sources, panel=column)
-        cells.correlated(row, "correlation", model, twin, panel="correlation")
-        cells.clean(row, model, panel="clean")
+            cells.attacked(row, column, model, sources)
+        cells.correlated(row, "correlation", model, twin)
+        cells.clean(row, model)
     return Study(
         name="controls",
         title="Is it the random codes that help?",
@@ -56,8 +56,7 @@ def declare(scale: Scale) -> Study:
         paper="",
         chart="dots",
         column_name="attacker",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=(
             "`black-box` is crafted on network A with one-hot labels, trained with the same "
             "momentum from the next seed; `black-box, own encoding` and `correlation` take the "

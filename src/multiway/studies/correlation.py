@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -23,7 +23,7 @@ def declare(scale: Scale) -> Study:
         for column, (one, other) in PAIRS.items():
             first = partial(scale.clean_model, "A", one)
             second = scale.substitute(partial(scale.clean_model, "A", other))
-            cells.correlated(row, column, first, second, layer=layer, panel=column)
+            cells.correlated(row, column, first, second, layer=layer)
     return Study(
         name="correlation",
         title="Are the gradients of two networks alike?",
@@ -33,7 +33,6 @@ def declare(scale: Scale) -> Study:
         chart="dots",
         row_name="gradient at",
         column_name="pair",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=("the paper's equation is missing from its text; here the mean over images",),
     )

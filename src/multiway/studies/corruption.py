@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiway.data.corruptions import PAPER_KINDS, SEVERITIES
 from multiway.studies.artifacts import Corrupted
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.measures import CorruptedAccuracy
 from multiway.studies.robustness import ENCODINGS, colour_set, robust, stand_in
 from multiway.studies.scales import Scale
@@ -38,8 +38,7 @@ def declare(scale: Scale) -> Study:
         paper="Table 5",
         chart="dots",
         column_name="corruption",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=(
             "the images are corrupted here, by the published constants where there are any, and "
             "are not the published CIFAR-10-C files; spatter and elastic have constants of ours",

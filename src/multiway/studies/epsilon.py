@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from multiway.attacks import Attack
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
 from multiway.studies.robustness import COLOUR, budgets_in_words, colour_set, robust
 from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
@@ -45,8 +45,7 @@ def declare(scale: Scale) -> Study:
         row_name="eps, of 255",
         column_name="attacker",
         x_name="eps, of 255",
-        cells=tuple(cells.declared),
-        **measured_on(scale, cells.images, [setting]),
+        **cells.about(setting),
         objective="margin",
         differs=(
             f"PGD has {steps} steps; the paper states neither their number nor what they ascend",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.robustness import ENCODINGS, iterations, named_sets, robust, transferred
 from multiway.studies.scales import Scale
-from multiway.studies.study import CellSpec, Study
+from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
@@ -17,6 +17,9 @@ def declare(scale: Scale) -> Study:
     """All data sets of the scale; black-box attacks come from another 1ofK network."""
     sets = named_sets(scale)
     settings = [scale.robust[data] for data in sets]
+    cells = Cells(scale, scale.test_images(settings[0], hard=True))
+    for data in sets:
+        _add_cells(cells.on(scale.test_images(scale.robust[data], hard=True)), data)
     return Study(
         name="iterations",
         title="Has the attack converged?",
@@ -27,8 +30,7 @@ def declare(scale: Scale) -> Study:
         chart="lines",
         column_name="PGD steps",
         x_name="PGD steps",
-        cells=tuple(cell for data in sets for cell in _cells(scale, data)),
-        **measured_on(scale, scale.test_images(settings[0], hard=True), settings),
+        **cells.about(*settings),
         objective="margin",
         differs=(
             f"up to {iterations(scale)[-1]} steps; one step is as long as eps, more are 2.5 eps "
@@ -41,10 +43,9 @@ def declare(scale: Scale) -> Study:
     )
 
 
-def _cells(scale: Scale, data: str) -> list[CellSpec]:
+def _add_cells(cells: Cells, data: str) -> None:
     """White-box 0 is clean; one source serves both encodings."""
-    setting = scale.robust[data]
-    cells = Cells(scale, scale.test_images(setting, hard=True))
+    scale, eps = cells.scale, cells.scale.robust[data].eps
     source = scale.substitute(robust(scale, data, "1ofK"))
     for encoding in ENCODINGS:
         row, model = f"{data}, {encoding}", robust(scale, data, encoding)
@@ -54,11 +55,10 @@ def _cells(scale: Scale, data: str) -> list[CellSpec]:
         for steps in iterations(scale):
             cells.attacked(
                 row, f"white-box {steps}", model,
-                attack=partial(scale.pgd, setting.eps, steps=steps), x=steps, **white,
+                attack=partial(scale.pgd, eps, steps=steps), x=steps, **white,
             )  # fmt: skip
         for steps in iterations(scale):
             cells.attacked(
                 row, f"black-box {steps}", model, [source],
-                attack=transferred(scale, setting.eps, steps=steps), x=steps, **black,
+                attack=transferred(scale, eps, steps=steps), x=steps, **black,
             )  # fmt: skip
-    return cells.declared

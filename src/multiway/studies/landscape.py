@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.picture_artifacts import Bent, NonLinear, Surface
 from multiway.studies.robustness import ENCODINGS, colour_set, robust
 from multiway.studies.scales import OBJECTIVES, Scale
@@ -45,8 +45,7 @@ def declare(scale: Scale) -> Study:
         paper="Fig. 4",
         chart="landscape",
         column_name="quantity",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=(
             "the paper draws a logit for one-hot labels and a squared error for codes, a line and "
             "a square of the outputs; here the margin is drawn and measured for both, and the "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model, measured_on
+from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -46,8 +46,7 @@ def declare(scale: Scale) -> Study:
         row_name="code length",
         column_name="attacker",
         x_name="code length",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=(
             "the paper does not name the substitute of its black-box column; here it is network A "
             "with one-hot labels, trained from the next seed",

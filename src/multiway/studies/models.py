@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,13 +16,16 @@ from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.training import Job, Recipe, Silent, load_run, open_run, prepare, train
 
-__all__ = ["Model", "Trained"]
+__all__ = ["Model"]
 
 
+@dataclass(frozen=True)
 class Model(Artifact):
-    """An artifact that is a classifier; its folder `run` is a run directory.
+    """A network trained by a recipe from its own seed; its folder `run` is a run directory.
 
     Attributes:
+        images: what it is trained on.
+        backbone: a name of the registry.
         encoding: see `Encoding`.
         recipe: with everything that differs from the named one in it.
         seed: of weights, order, dropout and augmentation.
@@ -32,44 +34,40 @@ class Model(Artifact):
         code_seed: of the codebook. The paper's substitutes share the target's codebook.
     """
 
+    images: Images
+    backbone: str
     encoding: str
     recipe: Recipe
-    seed: int
+    seed: int = 0
     code_length: int | None = None
     beta: float | None = None
     code_seed: int = 0
 
     @property
-    @abstractmethod
-    def network(self) -> str:
-        """The name of its backbone."""
-
-    @property
-    @abstractmethod
-    def data(self) -> Images:
-        """What it learns to classify."""
-
-    @property
-    def epoch_images(self) -> int:
-        """How many images it is trained on."""
-        return len(self.data)
-
-    @property
-    @abstractmethod
     def name(self) -> str:
         """What it is called in the titles of what is measured on it."""
+        length = f" l={self.code_length}" if self.code_length else ""
+        adversary = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
+        network = f"{self.backbone} {self.encoding}{length}{adversary}"
+        return f"{network} on {self.images.data}, seed {self.seed}"
 
-    @abstractmethod
-    def job(self, store: Store) -> Job:
-        """Its training, ready to start."""
+    @property
+    def image_count(self) -> int:
+        """How many images it is trained on."""
+        return len(self.images)
 
-    def title(self) -> str:
-        return f"train {self.name}"
+    @property
+    def codes(self) -> dict[str, Any]:
+        """What `Encoding.make` is asked for beside the encoding's name."""
+        return {"code_length": self.code_length, "beta": self.beta, "code_seed": self.code_seed}
 
     @property
     def pass_seconds(self) -> float:
         """About how long one image takes to go forward."""
-        return pass_seconds(self.network)
+        return pass_seconds(self.backbone)
+
+    def title(self) -> str:
+        return f"train {self.name}"
 
     def seconds(self) -> float:
         # A training step is 3 passes (forward, backward), and so is a step of its adversary.
@@ -77,17 +75,23 @@ class Model(Artifact):
         adversary = self.recipe.adversary
         if adversary is not None:
             steps += (adversary.clean_weight > 0) + adversary.step_count
-        images = self.recipe.total_steps(self.epoch_images) * self.recipe.batch_size
+        images = self.recipe.total_steps(self.image_count) * self.recipe.batch_size
         return 3 * steps * images * self.pass_seconds
 
     def content(self) -> dict[str, Any]:
         """With the codewords themselves: the default length and norm may change."""
         found = super().content()
-        for name in ("code_length", "beta", "code_seed"):
-            found.pop(name, None)
-        classes = len(self.data.load().classes)
-        codes = _codewords(self.encoding, classes, self.code_length, self.beta, self.code_seed)
-        return {**found, "codewords": codes}
+        for name in self.codes:
+            del found[name]
+        classes = len(self.images.load().classes)
+        return {**found, "codewords": _codewords(self.encoding, classes, *self.codes.values())}
+
+    def job(self, store: Store) -> Job:
+        """Its training, ready to start."""
+        data = self.images.load()
+        return prepare(
+            data, self.backbone, self.encoding, self.recipe, seed=self.seed, **self.codes
+        )
 
     def make(self, context: BuildContext) -> dict[str, Any]:
         """Train, from the last state if there is one."""
@@ -101,43 +105,6 @@ class Model(Artifact):
     def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
         """The classifier, in eval mode."""
         return _load_model(store.read(self).folder / "run", device)
-
-
-@dataclass(frozen=True)
-class Trained(Model):
-    """A network trained by a recipe from its own seed; `backbone` is a name of the registry."""
-
-    images: Images
-    backbone: str
-    encoding: str
-    recipe: Recipe
-    seed: int = 0
-    code_length: int | None = None
-    beta: float | None = None
-    code_seed: int = 0
-
-    @property
-    def network(self) -> str:
-        return self.backbone
-
-    @property
-    def data(self) -> Images:
-        return self.images
-
-    @property
-    def name(self) -> str:
-        length = f" l={self.code_length}" if self.code_length else ""
-        adversary = f" {self.recipe.adversary.kind}" if self.recipe.adversary else ""
-        return (
-            f"{self.backbone} {self.encoding}{length}{adversary} on {self.images.data}, seed "
-            f"{self.seed}"
-        )
-
-    def job(self, store: Store) -> Job:
-        return prepare(
-            self.images.load(), self.backbone, self.encoding, self.recipe, seed=self.seed,
-            code_length=self.code_length, beta=self.beta, code_seed=self.code_seed,
-        )  # fmt: skip
 
 
 class _Steps(Silent):
@@ -154,7 +121,7 @@ class _Steps(Silent):
 def _codewords(
     encoding: str, classes: int, length: int | None, beta: float | None, seed: int
 ) -> dict[str, Any]:
-    """What `Encoding.make` gives; its bits are the same on every machine."""
+    """The codewords by their bits, which are the same on every machine."""
     book = Encoding.make(encoding, classes, length, beta, seed).codebook
     return {"length": book.length, "sha256": hash_tensors(book.vectors)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -27,7 +27,7 @@ def declare(scale: Scale) -> Study:
             only: dict[str, Any] = {"objectives": [loss]}
             cells.attacked(row, loss, model, panel="white-box", **only)
             cells.attacked(row, f"{loss}, black-box", model, [twin], panel="black-box", **only)
-            cells.correlated(row, loss, model, twin, panel="two trainings", **only)
+            cells.correlated(row, loss, model, twin, **only)
     return Study(
         name="objectives",
         title="Which loss does the attacker ascend?",
@@ -37,8 +37,7 @@ def declare(scale: Scale) -> Study:
         paper="",
         chart="dots",
         column_name="attacker ascends",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=(
             "columns are the attacker's losses, on the network itself and (black-box, and the "
             "correlations) on its training from the next seed",

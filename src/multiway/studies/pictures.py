@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +73,8 @@ def write_landscapes(path: Path, landscapes: Sequence[Landscape]) -> Path:
     facts = []
     for number, each in enumerate(landscapes):
         tensors |= {f"{number}/{name}": getattr(each, name).clone() for name in GRIDS}
-        told = each.as_dict()
-        facts.append({k: v for k, v in told.items() if k not in (*GRIDS, "at_image")})
+        names = (part.name for part in fields(each))
+        facts.append({name: getattr(each, name) for name in names if name not in GRIDS})
     write_tensors(tensors, path, {FACTS: json.dumps(facts)})
     return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.correlation import PAIRS
 from multiway.studies.images import Images
 from multiway.studies.picture_artifacts import Salient
@@ -41,8 +41,7 @@ def declare(scale: Scale) -> Study:
         chart="saliency",
         row_name="pair",
         column_name="images",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [setting]),
+        **cells.about(setting),
         differs=(
             "the images are the first three of the test set; the paper does not say which it took",
             "the paper shows the gradient of the training loss, `own`; that of the margin stands "

@@ -9,7 +9,7 @@ from typing import Any
 from multiway.attacks import FGSM, PGD, Attack
 from multiway.errors import choose
 from multiway.studies.images import Images
-from multiway.studies.models import Model, Trained
+from multiway.studies.models import Model
 from multiway.threat import Linf
 from multiway.training import Recipe, load_recipe
 
@@ -85,11 +85,11 @@ class Scale:
         """What an attacker has in place of `model`: its training from another seed."""
         return lambda seed: model(self.other(seed))
 
-    def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Trained:
+    def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Model:
         """Network `A` or `C` of the paper, trained without an adversary."""
         return self.model(self.clean[network], encoding, seed, **options)
 
-    def robust_model(self, data: str, encoding: str, seed: int, **options: Any) -> Trained:
+    def robust_model(self, data: str, encoding: str, seed: int, **options: Any) -> Model:
         """The network that is trained adversarially on `data`, the paper's name of the set."""
         return self.model(self.robust[data], encoding, seed, **options)
 
@@ -101,7 +101,7 @@ class Scale:
         *,
         changes: Mapping[str, Any] | None = None,
         **codes: Any,
-    ) -> Trained:
+    ) -> Model:
         """A network of a setting.
 
         Args:
@@ -110,7 +110,7 @@ class Scale:
         """
         recipe = setting.recipe_with(changes or {}, trial=self.trial)
         images = Images(setting.data, "train", 2 if self.trial else None)
-        return Trained(images, setting.backbone, encoding, recipe, seed, **codes)
+        return Model(images, setting.backbone, encoding, recipe, seed, **codes)
 
     def test_images(self, setting: Setting, *, hard: bool = False) -> Images:
         """The test images of a setting; fewer for attacks of many steps."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import Cells, measured_on
+from multiway.studies.cell_builders import Cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -42,8 +42,7 @@ def declare(scale: Scale) -> Study:
         chart="heat map",
         row_name="attacked",
         column_name="crafted on",
-        cells=tuple(cells.declared),
-        **measured_on(scale, images, [scale.clean[name] for name in NETWORKS], NETWORKS),
+        **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
             "the substitute is always another training than the target (the next seed), and its "
             "codebook the target's",

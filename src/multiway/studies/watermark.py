@@ -8,7 +8,7 @@ from typing import Any
 
 from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
-from multiway.studies.models import Trained
+from multiway.studies.models import Model
 from multiway.studies.scales import ModelOf, Scale, Setting, in_words
 from multiway.studies.study import Study
 from multiway.studies.watermark_artifacts import (
@@ -67,15 +67,20 @@ class _Networks:
     def stolen(self, seed: int) -> Owned:
         owner = OWNERS[self.scale.name]
         recipe = owner.recipe_with({}, trial=self.scale.trial)
-        return Owned(self.marked, owner.backbone, "1ofk", recipe, seed)
+        marked = self.marked
+        return Owned(marked.train, owner.backbone, "1ofk", recipe, seed, marked=marked)
 
-    def unmarked(self, seed: int) -> Trained:
+    def unmarked(self, seed: int) -> Model:
         return self.scale.model(OWNERS[self.scale.name], "1ofk", seed)
 
     def thief(self, encoding: str, start: str, rate: float, seed: int) -> Thief:
         changes = {"lr": rate, **(SCRATCH[self.scale.name] if start == "scratch" else {})}
         recipe = THEFTS[self.scale.name].recipe_with(changes, trial=self.scale.trial)
-        return Thief(self.stolen(seed), ENCODINGS[encoding], start, recipe, seed)
+        stolen = self.stolen(seed)
+        return Thief(
+            stolen.marked.test, stolen.backbone, ENCODINGS[encoding], recipe, seed,
+            stolen=stolen, start=start,
+        )  # fmt: skip
 
 
 def declare(scale: Scale) -> Study:

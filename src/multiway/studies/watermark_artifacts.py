@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from multiway.studies.artifacts import Measurement
 from multiway.studies.images import Images
 from multiway.studies.measures import Measure
 from multiway.studies.models import Model
-from multiway.training import Job, Recipe
+from multiway.training import Job
 from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
 
 __all__ = ["Detected", "MarkShare", "Marked", "Owned", "Recognised", "Thief"]
@@ -45,65 +45,44 @@ def _key(marked: Marked) -> Key:
 class Owned(Model):
     """A network that learned its task and its owner's mark together."""
 
-    marked: Marked
-    backbone: str
-    encoding: str
-    recipe: Recipe
-    seed: int = 0
-
-    @property
-    def network(self) -> str:
-        return self.backbone
-
-    @property
-    def data(self) -> Images:
-        return self.marked.train
-
-    @property
-    def epoch_images(self) -> int:
-        return len(self.data) + self.marked.count
+    marked: Marked = field(kw_only=True)
 
     @property
     def name(self) -> str:
-        return f"marked {self.backbone} {self.encoding}, seed {self.seed}"
+        return f"marked {super().name}"
+
+    @property
+    def image_count(self) -> int:
+        return len(self.images) + self.marked.count
 
     def job(self, store: Store) -> Job:
-        key = self.marked.key()
         return embed(
-            self.data.load(), key, self.backbone, self.encoding, self.recipe, seed=self.seed
-        )
+            self.images.load(), self.marked.key(), self.backbone, self.encoding, self.recipe,
+            seed=self.seed, **self.codes,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Thief(Model):
-    """Somebody who has the half of the test set and, unless from scratch, the stolen network."""
+    """Somebody who has the first half of `images` and, unless from scratch, the stolen network."""
 
-    stolen: Owned
-    encoding: str
-    start: str
-    recipe: Recipe
-    seed: int = 0
-
-    @property
-    def network(self) -> str:
-        return self.stolen.backbone
-
-    @property
-    def data(self) -> Images:
-        return self.stolen.marked.test
-
-    @property
-    def epoch_images(self) -> int:
-        return len(self.data) // 2
+    stolen: Owned = field(kw_only=True)
+    start: str = field(kw_only=True)
 
     @property
     def name(self) -> str:
         return f"thief {self.encoding}, {self.start}, lr {self.recipe.lr:g}, seed {self.seed}"
 
+    @property
+    def image_count(self) -> int:
+        return len(self.images) // 2
+
     def job(self, store: Store) -> Job:
-        half, _ = halves(self.data.load())
-        stolen = self.stolen.load(store)
-        return steal(stolen, half, self.encoding, self.recipe, start=self.start, seed=self.seed)
+        half, _ = halves(self.images.load())
+        return steal(
+            self.stolen.load(store), half, self.encoding, self.recipe,
+            start=self.start, seed=self.seed, **self.codes,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a result tells of how it was made: by the records of its artifacts."""
+"""What a result says of how it was made: by the records of its artifacts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from multiway.artifact import Artifact, BuildContext
-from multiway.report.studies import study_markdown
 from multiway.store import Store, record_digest
-from multiway.studies import Cell, Study, find, scale_of
+from multiway.studies import CellSpec, Study, collect_result, scale_of
 from multiway.studies.measures import Measure
 
 
@@ -23,8 +22,6 @@ class Noted(Artifact):
 
     name: str
     warnings: tuple[tuple[str, str], ...] | None = None
-
-    kind = "noted"
 
     def title(self) -> str:
         return f"attack {self.name}"
@@ -43,17 +40,15 @@ class Right(Measure):
 
     read: tuple[Artifact, ...]
 
-    def artifacts(self) -> tuple[Artifact, ...]:
-        return self.read
-
     def values(self, store: Store) -> Tensor:
         return torch.ones(1, 4, dtype=torch.float64)
 
 
 def study_of(*artifacts: Artifact) -> Study:
     return Study(
-        name="transfer", title="?", question="?", paper="", figure="dots",
-        cells=(Cell("A-RO", "clean", Right(artifacts)),), data="none", models="none", n=4, seeds=(0,),
+        name="transfer", title="?", question="?", paper="", chart="dots", column_name="?",
+        cells=(CellSpec("A-RO", "clean", Right(artifacts), series="s", x=3.0),),
+        data="none", models="none", n=4, seeds=(0,),
     )  # fmt: skip
 
 
@@ -63,7 +58,7 @@ def made(tmp_path: Path, *artifacts: Artifact) -> Store:
     return store
 
 
-def test_warnings_of_attacks_are_told_once_with_their_number(tmp_path: Path) -> None:
+def test_each_kind_of_warning_is_there_once_with_its_number(tmp_path: Path) -> None:
     artifacts = (
         Noted("one", (("masked-gradients", "broke 5 of 250"),)),
         Noted("two", (("masked-gradients", "broke 9 of 250"), ("zero-gradients", "at 4"))),
@@ -71,24 +66,23 @@ def test_warnings_of_attacks_are_told_once_with_their_number(tmp_path: Path) -> 
         Noted("a model"),
     )
     store = made(tmp_path, *artifacts)
-    result = find(study_of(*artifacts), scale_of("smoke"), store)
+    result = collect_result(study_of(*artifacts), scale_of("smoke"), store)
     assert result.provenance.warnings == (
         "masked-gradients, 2 of 3 attacks; in the first (attack one): broke 5 of 250",
         "zero-gradients, 1 of 3 attacks; in the first (attack two): at 4",
     )
     assert result.provenance.minutes == 2.0  # four times 30 seconds
-    page = study_markdown(result)
-    assert "What the attacks warned of" in page
-    assert "broke 5 of 250" in page
+    (cell,) = result.cells
+    assert (cell.value, cell.n, cell.series, cell.x, cell.seeds) == (1.0, 4, "s", 3.0, (0,))
 
 
-def test_versions_are_those_that_made_the_pieces(tmp_path: Path) -> None:
+def test_versions_are_those_that_made_the_artifacts(tmp_path: Path) -> None:
     artifacts = (Noted("one"), Noted("two"))
     store = made(tmp_path, *artifacts)
     record = store.read(artifacts[0]).folder / "artifact.json"
-    told = json.loads(record.read_text())
-    told["versions"]["multiway"] = "0.0.9"
-    record.write_text(json.dumps({**told, "sha256": record_digest(told)}))
-    result = find(study_of(*artifacts), scale_of("smoke"), Store(store.directory))
+    kept = json.loads(record.read_text())
+    kept["versions"]["multiway"] = "0.0.9"
+    record.write_text(json.dumps({**kept, "sha256": record_digest(kept)}))
+    result = collect_result(study_of(*artifacts), scale_of("smoke"), Store(store.directory))
     assert result.provenance.versions["multiway"] == "0.0.9 and 0.1.0"
     assert not result.provenance.warnings

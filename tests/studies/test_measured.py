@@ -1,0 +1,239 @@
+"""Studies as measured: what must be so whatever the figures are."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+import torch
+from small_studies import Small, find, make, shared_store
+
+from multiway.analysis import Landscape, sign_correlation
+from multiway.errors import MultiwayError
+from multiway.statistics import across_seeds
+from multiway.studies.artifacts import ARRAYS, Crafted, Decided
+from multiway.studies.cell_builders import coded_model
+from multiway.studies.images import Images
+from multiway.studies.measures import CorruptedAccuracy
+from multiway.studies.picture_artifacts import Bent
+from multiway.studies.pictures import SaliencyPictures, read_pictures
+from multiway.studies.robustness import white_box_attacks
+from multiway.studies.watermark_artifacts import Detected, MarkShare, Owned, Recognised, Thief
+from multiway.training import accuracy
+from multiway.watermark import STARTS, halves
+
+ROBUST = ("MNIST, 1ofK", "MNIST, RO")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    store = shared_store(tmp_path_factory, "small-studies")
+    return Small(tmp_path_factory.mktemp("digits"), store)
+
+
+# Networks trained without an adversary.
+
+
+def test_the_own_loss_of_one_hot_labels_is_cross_entropy(small: Small) -> None:
+    for metric, column in (
+        ("accuracy", "{}"),
+        ("accuracy", "{}, black-box"),
+        ("correlation", "{}"),
+    ):
+        own, ce = (
+            small.value("objectives", "1ofK", column.format(loss), loss, metric=metric)
+            for loss in ("own", "ce")
+        )
+        assert torch.equal(own, ce)
+
+
+def test_every_length_learns_with_its_rate_and_the_short_ones_not_without(small: Small) -> None:
+    """What the studies say of their rates."""
+    images = small.scale.test_images(small.scale.clean["A"])
+    matched = Decided(coded_model(small.scale, "ro", 0, 10), images)
+    same_rate = Decided(small.scale.clean_model("A", "ro", 0, code_length=10), images)
+    make([matched, same_rate], small.store)
+    assert matched.right(small.store).double().mean() > 0.7
+    assert same_rate.right(small.store).double().mean() < 0.2
+    diverging = small.scale.clean_model("A", "ro", 0, code_length=10, beta=1000.0)
+    with pytest.raises(MultiwayError, match="training diverged"):
+        small.store.make(diverging)
+
+
+def test_saliency_pictures_show_what_the_figures_say(small: Small) -> None:
+    study = small.study("saliency")
+    make(study.pictures.values(), small.store)
+    drawn = read_pictures(small.store.read(study.pictures["saliency"]).folder / ARRAYS)
+    assert isinstance(drawn, SaliencyPictures)
+    assert drawn.images.shape == (3, 1, 28, 28)
+    for objective, maps in drawn.gradients.items():
+        assert set(maps) == {"1ofK, A", "1ofK, A'", "RO, A", "RO, A'"}
+        signs = {name: each.flatten(1).sign().to(torch.int8) for name, each in maps.items()}
+        for code in ("1ofK", "RO"):
+            expected = sign_correlation(signs[f"{code}, A"], signs[f"{code}, A'"])
+            for column in ("the images shown", "test images"):
+                cell = find(study, f"{code}, {code}'", column, objective, metric="correlation")
+                assert torch.allclose(small.values(cell)[0, :3], expected)
+
+
+# Adversarially trained networks.
+
+
+def test_attacks_harm(small: Small) -> None:
+    """Strong white-box attacks leave less than one step does, and that less than no attack."""
+    for row in ROBUST:
+        clean = small.value("iterations", row, "white-box 0").mean()
+        assert clean > 0.5
+        for objective in ("own", "margin"):
+            one, many = (
+                small.value("iterations", row, f"white-box {steps}", objective).mean()
+                for steps in (1, 100)
+            )
+            assert clean > one > many
+            restarted = small.value("benchmark", row, "white-box 5K x 50", objective)
+            alone = small.value("benchmark", row, "white-box 1K", objective)
+            # Smoke has the same steps in both, and the first of the two starts is the same.
+            assert bool((restarted <= alone).all())
+
+
+def test_nothing_is_left_without_a_bound(small: Small) -> None:
+    for column in ("white-box", "white-box, 1ofK"):
+        for objective in ("own", "margin", "both"):
+            assert not bool(small.value("epsilon", "unbounded", column, objective).any())
+
+
+def test_the_worst_case_falls_with_eps_image_by_image(small: Small) -> None:
+    for column in ("white-box", "white-box, 1ofK"):
+        cells = [c for c in small.study("epsilon").cells if c.column == column]
+        rows = [cell.row for cell in cells if cell.objective == "both"]
+        assert rows == ["2", "8", "20", "unbounded"]
+        worst = [small.value("epsilon", row, column, "both") for row in rows]
+        assert all(bool((larger <= smaller).all()) for smaller, larger in pairwise(worst))
+        for row, least in zip(rows, worst, strict=True):
+            for objective in ("own", "margin"):
+                assert bool((least <= small.value("epsilon", row, column, objective)).all())
+
+
+def test_a_confidence_out_of_reach_is_no_limit(small: Small) -> None:
+    """No image leads by 6000, six perfect hits, so the attack is the one without a limit."""
+    few, far, unlimited = (
+        small.value("confidence", row, "black-box", "margin") for row in ("10", "6000", "unlimited")
+    )
+    assert torch.equal(far, unlimited)
+    # A lead of a hundredth of a hit is soon reached, and such images harm less.
+    assert few.mean() > far.mean()
+
+
+def test_autoattack_is_the_worst_case_of_each_image(small: Small) -> None:
+    worst = small.value("autoattack", "MNIST, RO", "AutoAttack")
+    assert worst.shape == (1, 20)
+    model = small.scale.robust_model("MNIST", "ro", 0)
+    for attack, images in white_box_attacks(small.scale, "MNIST"):
+        alone = Decided(model, Crafted(model, attack, images)).right(small.store)
+        assert bool((worst <= alone[:20].double()).all())
+
+
+def test_corruptions_average_over_the_kinds_shown(small: Small) -> None:
+    cells = {c.column: c for c in small.study("corruption").cells if c.row == "1ofK"}
+    average, _ = cells.pop("AVG"), cells.pop("clean")
+    assert len(cells) == 10
+    kinds = torch.stack([small.values(cell) for cell in cells.values()])
+    assert torch.allclose(small.values(average), kinds.mean(dim=0))
+    assert isinstance(average.measure, CorruptedAccuracy)
+    members = 10 * len(average.measure.corrupted[0].severities)
+    expected = across_seeds(kinds.mean(dim=0).tolist(), members=members, shares=True)
+    assert average.measure.interval(small.store).low == pytest.approx(expected.low)
+
+
+def test_landscapes_are_of_images_that_are_classified_as_the_study_says(small: Small) -> None:
+    study = small.study("landscape")
+    make(study.pictures.values(), small.store)
+    for name, artifact in study.pictures.items():
+        drawn = read_pictures(small.store.read(artifact).folder / ARRAYS)
+        assert isinstance(drawn, tuple)
+        assert [each.quantity for each in drawn] == [name] * 6
+        wrong = {
+            model: [_is_wrong(each) for each in drawn if each.model == model]
+            for model in ("1ofK", "RO")
+        }
+        assert sum(wrong["RO"]) == 1
+        assert not any(w for w, ro in zip(wrong["1ofK"], wrong["RO"], strict=True) if not ro)
+
+
+def _is_wrong(landscape: Landscape) -> bool:
+    middle = len(landscape.axis) // 2
+    return float(landscape.margins[middle, middle]) > 0
+
+
+def test_an_image_bends_on_the_side_of_its_decision(small: Small) -> None:
+    bent = next(each for each in small.study("landscape").artifacts() if isinstance(each, Bent))
+    make([bent], small.store)
+    right, wrong = (bent.values(small.store, right=right) for right in (True, False))
+    assert len(right) == 40
+    assert bool((right.isnan() | wrong.isnan()).all())
+    values = torch.where(right.isnan(), wrong, right)
+    known = values[~values.isnan()]
+    assert len(known) > 35
+    assert bool(((known >= 0) & (known <= 1)).all())
+
+
+# Watermarks.
+
+
+def test_the_mark_is_in_the_stolen_network_alone(small: Small) -> None:
+    def mean(row: str, column: str) -> float:
+        return float(small.value("watermark", row, column).mean())
+
+    assert mean("stolen", "mark") > 0.9
+    assert mean("unmarked", "mark") < 0.2
+    assert abs(mean("stolen", "test") - mean("unmarked", "test")) < 0.15
+    cell = find(small.study("watermark"), "stolen", "detected", metric="share")
+    make(cell.measure.artifacts(), small.store)
+    assert isinstance(cell.measure, Detected)
+    (found,) = cell.measure.detections(small.store)
+    # One trained like the owner's, and those from scratch to 1ofK and to RO.
+    assert len(found.unmarked) == 3
+    interval = cell.measure.interval(small.store)
+    assert (interval.value, interval.n) == (float(found.carries), 1)
+
+
+def test_marks_come_from_the_half_that_measures(small: Small) -> None:
+    cell = find(small.study("watermark"), "stolen", "mark")
+    assert isinstance(cell.measure, MarkShare)
+    key = cell.measure.recognised[0].marked.key()
+    first, second = halves(Images(small.data, "test").load())
+    originals = {image.numpy().tobytes() for image in second.images}
+    assert all(image.numpy().tobytes() in originals for image in key.measuring.images)
+    assert not originals & {image.numpy().tobytes() for image in first.images}
+
+
+def test_thieves_train_on_the_first_half_and_are_measured_on_the_second(small: Small) -> None:
+    study = small.study("watermark")
+    first, second = halves(Images(small.data, "test").load())
+    shown = [
+        artifact
+        for artifact in study.artifacts()
+        if isinstance(artifact, Recognised) and isinstance(artifact.suspect, Thief)
+    ]
+    assert {each.suspect.start for each in shown if isinstance(each.suspect, Thief)} == set(STARTS)
+    make(shown, small.store)
+    for each in shown:
+        run = small.store.read(each.suspect).folder / "run"
+        config = json.loads((run / "config.json").read_text())
+        assert config["data"]["sha256"] == first.sha256
+    measured = accuracy(shown[0].suspect.load(small.store), second)
+    assert shown[0].share(small.store, "test") == measured
+
+
+def test_frozen_convolutions_are_the_owners(small: Small) -> None:
+    cell = find(small.study("watermark"), "RO, frozen", "mark")
+    small.values(cell)
+    assert isinstance(cell.measure, MarkShare)
+    thief = cell.measure.recognised[0].suspect
+    assert isinstance(thief, Thief)
+    assert isinstance(thief.stolen, Owned)
+    before, after = (each.load(small.store).state_dict() for each in (thief.stolen, thief))
+    convolutions = [name for name, weights in before.items() if weights.ndim == 4]
+    assert convolutions
+    assert all(torch.equal(before[name], after[name]) for name in convolutions)

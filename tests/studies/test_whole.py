@@ -1,0 +1,105 @@
+"""Every study from its declaration to its result, in two steps of everything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_studies import make, shared_store
+
+from multiway.artifact import Artifact
+from multiway.engine import LocalEngine, Silent, compute, order
+from multiway.store import Store
+from multiway.studies import STUDIES, StudyResult, collect_result, declare, scale_of, write_result
+from multiway.studies.artifacts import Corrupted, Crafted, Decided
+from multiway.studies.claims import claims
+from multiway.studies.models import Model
+from multiway.studies.pictures import read_pictures
+from multiway.studies.result import UNMEASURED, read_result
+from multiway.training import overfitting
+
+TRIAL = scale_of("smoke", trial=True)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return shared_store(tmp_path_factory, "trial-studies")
+
+
+def run(name: str, store: Store) -> StudyResult:
+    study = declare(name, TRIAL)
+    make(study.artifacts(), store)
+    return collect_result(study, TRIAL, store)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_is_whole(name: str, store: Store, tmp_path: Path) -> None:
+    study, result = declare(name, TRIAL), run(name, store)
+    assert read_result(write_result(tmp_path, result)) == result
+    declared = [(c.row, c.column, c.metric, c.objective, c.panel, c.series, c.x)
+                for c in study.cells]  # fmt: skip
+    measured = [(c.row, c.column, c.metric, c.objective, c.panel, c.series, c.x)
+                for c in result.cells]  # fmt: skip
+    if name == "landscape":  # where nothing may be misclassified
+        assert set(measured) < set(declared)
+    else:
+        assert measured == declared
+    assert (result.name, result.chart, result.x_name) == (name, study.chart, study.x_name)
+    assert [each.claim for each in result.verdicts] == [claim.id for claim in claims(name)]
+    assert {each.verdict for each in result.verdicts} <= {UNMEASURED}
+    # Every claim whose cells are declared at this scale has been compared.
+    there = {(cell.row, cell.column) for cell in result.cells}
+    for claim, verdict in zip(claims(name), result.verdicts, strict=True):
+        assert bool(verdict.evidence) == (set(claim.cells) <= there), claim.id
+    for path in result.pictures.values():
+        read_pictures(store.directory / path)
+    attacked = any(cell.attack for cell in result.cells)
+    drawn = name in ("corruption", "landscape")
+    assert result.provenance.attack_seed == (0 if attacked or drawn else None)
+
+
+class Left(Silent):
+    """Remembers what was to be made."""
+
+    left: list[Artifact]
+
+    def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
+        self.left = left
+
+
+def test_a_second_run_computes_nothing(store: Store) -> None:
+    result = run("controls", store)
+    study = declare("controls", TRIAL)
+    watch, engine = Left(), LocalEngine(store, 1)
+    try:
+        compute(study.artifacts(), store, engine, watch)
+    finally:
+        engine.close()
+    assert watch.left == []
+    assert collect_result(study, TRIAL, store).cells == result.cells
+
+
+def _kind(artifact: Artifact) -> tuple[object, ...]:
+    """What an artifact is an example of."""
+    if isinstance(artifact, Model):
+        return artifact.kind, artifact.backbone, artifact.encoding, artifact.recipe.name
+    if isinstance(artifact, Crafted):
+        return artifact.kind, artifact.source.backbone, type(artifact.attack)
+    if isinstance(artifact, Decided | Corrupted):
+        return artifact.kind, artifact.target.backbone
+    return (artifact.kind,)
+
+
+@pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
+def test_the_papers_scale_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two steps with every network of the paper, and one artifact of each kind."""
+    monkeypatch.setattr(overfitting, "STEPS", 2)
+    scale, store = scale_of("paper", trial=True), Store(tmp_path / "store").create()
+    studies = [declare(name, scale) for name in STUDIES]
+    chosen: dict[tuple[object, ...], Artifact] = {}
+    for artifact in order(artifact for study in studies for artifact in study.artifacts()):
+        chosen.setdefault(_kind(artifact), artifact)
+    make(chosen.values(), store)
+    networks = {kind[1] for kind in chosen if kind[0] == "model"}
+    robust = {setting.backbone for setting in scale.robust.values()}
+    assert networks == robust | {"a", "c", "preact-18"}
