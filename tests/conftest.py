@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 
 from multiway.data import load
 from multiway.errors import MultiwayError
@@ -25,6 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 pytest_plugins = ["browser"]
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
+Shared = Callable[[str, Callable[[Path], object]], Path]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -50,27 +54,11 @@ def multiway(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def in_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    """The command line without the start of a process: for the many ways to get it wrong."""
+def in_process(tmp_path: Path) -> Command:
+    """The command line in `tmp_path` without the seconds that a process takes to import torch."""
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        from multiway.cli import main
-
-        monkeypatch.chdir(tmp_path)
-        # Modules of one test's folder must not serve the next.
-        monkeypatch.setattr(sys, "path", [*sys.path])
-        before = set(sys.modules)
-        words = ["multiway", *(str(argument) for argument in arguments)]
-        monkeypatch.setattr(sys, "argv", words)
-        with pytest.raises(SystemExit) as ended:
-            main()
-        for name in set(sys.modules) - before:
-            if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
-                del sys.modules[name]
-        text = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(ended.value.code or 0), text.out, text.err)
+        return invoke(tmp_path, *arguments)
 
     return run
 
@@ -81,8 +69,51 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-c", main, *(str(argument) for argument in arguments)]
 
 
+def invoke(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command line inside this process, in `folder`: for all that is not about processes."""
+    from multiway.cli import main
+
+    words = ["multiway", *(str(argument) for argument in arguments)]
+    before = set(sys.modules)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+        pytest.raises(SystemExit) as ended,
+    ):
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", words)
+        patch.setattr(sys, "path", [*sys.path])
+        main()
+    for name in set(sys.modules) - before:
+        # Modules of one test's folder must not serve the next.
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):
+            del sys.modules[name]
+    status = int(ended.value.code or 0)
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
+
+
 @pytest.fixture(scope="session")
-def tiny_npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """`shared(name, make)`: a folder that `make` fills once, for all processes of a test run."""
+    root = tmp_path_factory.getbasetemp()
+    root = root.parent if "PYTEST_XDIST_WORKER" in os.environ else root
+
+    def get(name: str, make: Callable[[Path], object]) -> Path:
+        folder = root / f"shared-{name}"
+        with FileLock(f"{folder}.lock"):
+            if not folder.exists():
+                unfinished = root / f"unfinished-{name}"
+                unfinished.mkdir()
+                make(unfinished)
+                unfinished.rename(folder)
+        return folder
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def tiny_npz(shared: Shared) -> Path:
     """A small, easy set: 3 classes of 8x8 images, each bright in its own third."""
     random = np.random.RandomState(0)
 
@@ -93,7 +124,23 @@ def tiny_npz(tmp_path_factory: pytest.TempPathFactory) -> Path:
             images[i, :, 2 * label : 2 * label + 3] += 120
         return images.astype(np.uint8), labels.astype(np.int64)
 
-    path = tmp_path_factory.mktemp("data") / "tiny.npz"
-    (x_train, y_train), (x_test, y_test) = split(300), split(90)
-    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-    return path
+    def make(folder: Path) -> None:
+        (x_train, y_train), (x_test, y_test) = split(300), split(90)
+        arrays = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
+        np.savez(folder / "tiny.npz", **arrays)  # type: ignore[arg-type]
+
+    return shared("tiny", make) / "tiny.npz"
+
+
+@pytest.fixture(scope="session")
+def tiny_runs(shared: Shared, tiny_npz: Path) -> Path:
+    """A folder of trained runs, to be copied: `ro`, the same with another seed, and `1ofk`."""
+
+    def make(folder: Path) -> None:
+        words = ("train", "--data", f"npz:{tiny_npz}", "--backbone", "wong", "--recipe")
+        for name, encoding, seed in (("ro", "ro", 0), ("ro-1", "ro", 1), ("1ofk", "1ofk", 0)):
+            more = ("--epochs", 10, "--encoding", encoding, "--seed", seed, "--out", name)
+            done = invoke(folder, *words, "wong-mnist", *more)
+            assert done.returncode == 0, done.stderr
+
+    return shared("runs", make)

@@ -12,24 +12,29 @@ from typing import Any
 
 import pytest
 
-from conftest import Command, command
+from conftest import Command, command, invoke
 
 # Small steps, so that images stand long enough for a kill to come between two batches.
-SLOW = ("--attack", "pgd", "--eps", "0.02", "--steps", "150", "--step-size", "0.0004",
+SLOW = ("--attack", "pgd", "--eps", "0.02", "--steps", "80", "--step-size", "0.0006",
         "--restarts", "2", "--batch-size", "15", "--json")  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def run(tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained run, to be copied."""
-    folder = tmp_path_factory.mktemp("trained")
-    options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "ro")
-    done = subprocess.run(
-        command("train", *options, "--recipe", "wong-mnist", "--epochs", "10", "--out", "run"),
-        cwd=folder, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return folder / "run"
+@pytest.fixture
+def data(tiny_npz: Path) -> tuple[str, str]:
+    return "--data", f"npz:{tiny_npz}"
+
+
+@pytest.fixture
+def evaluate(
+    tiny_runs: Path, data: tuple[str, str], tmp_path: Path, in_process: Command
+) -> Command:
+    """`multiway evaluate run`, where `run` is a trained network in `tmp_path`."""
+    shutil.copytree(tiny_runs / "ro", tmp_path / "run")
+
+    def evaluate(*options: object) -> subprocess.CompletedProcess[str]:
+        return in_process("evaluate", "run", *data, *options)
+
+    return evaluate
 
 
 def figures(text: str) -> Any:
@@ -40,15 +45,11 @@ def figures(text: str) -> Any:
     return row
 
 
-def test_a_killed_evaluation_ends_in_the_same_figures(run: Path, tmp_path: Path) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    shutil.copytree(run, tmp_path / "whole" / "run")
-    whole = subprocess.run(
-        command("evaluate", "run", *SLOW),
-        cwd=tmp_path / "whole", capture_output=True, text=True, check=True,
-    )  # fmt: skip
+def test_a_killed_evaluation_ends_in_the_same_figures(
+    evaluate: Command, tiny_runs: Path, data: tuple[str, str], tmp_path: Path
+) -> None:
     process = subprocess.Popen(
-        command("evaluate", "run", *SLOW), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        command("evaluate", "run", *data, *SLOW), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
         stdout=subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stderr is not None
@@ -59,17 +60,16 @@ def test_a_killed_evaluation_ends_in_the_same_figures(run: Path, tmp_path: Path)
     kept = list((tmp_path / "run/batches").rglob("*.safetensors"))
     assert 1 <= len(kept) < 6
     written = {path: path.stat().st_mtime_ns for path in kept}
-    resumed = subprocess.run(
-        command("evaluate", "run", *SLOW), cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert figures(resumed.stdout) == figures(whole.stdout)
+    resumed = evaluate(*SLOW)
     assert {path: path.stat().st_mtime_ns for path in kept} == written
+    shutil.copytree(tiny_runs / "ro", tmp_path / "whole" / "run")
+    whole = invoke(tmp_path / "whole", "evaluate", "run", *data, *SLOW)
+    assert figures(resumed.stdout) == figures(whole.stdout)
 
 
-def test_several_attacks_give_the_worst_case(run: Path, tmp_path: Path, multiway: Command) -> None:
-    shutil.copytree(run, tmp_path / "run")
+def test_several_attacks_give_the_worst_case(evaluate: Command) -> None:
     both = ("--attack", "fgsm", "--attack", "autoattack", "--eps", "0.3", "--limit", "30")
-    done = multiway("evaluate", "run", *both, "--json")
+    done = evaluate(*both, "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     first, second = row["attacks"]
@@ -77,23 +77,20 @@ def test_several_attacks_give_the_worst_case(run: Path, tmp_path: Path, multiway
     assert second["attacked"] == round(first["accuracy"]["value"] * 30)
     assert row["robust"]["value"] == second["accuracy"]["value"] <= first["accuracy"]["value"]
     assert row["largest_linf"] <= 0.3 + 1e-6
-    table = multiway("evaluate", "run", *both)
+    table = evaluate(*both)
     assert "Linf eps 0.3" in " ".join(table.stdout.split())
     assert "(n=30)" in table.stdout
 
 
-def test_the_boundary_attack_reports_distances(
-    run: Path, tmp_path: Path, multiway: Command
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
+def test_the_boundary_attack_reports_distances(evaluate: Command) -> None:
     short = ("--attack", "boundary", "--steps", "200", "--limit", "10")
-    done = multiway("evaluate", "run", *short, "--json")
+    done = evaluate(*short, "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     distances = row["distances"]
     assert distances["threshold"] == 1.5
     assert distances["median_l2"]["low"] <= distances["median_l2"]["value"]
-    assert "median L2 distance" in multiway("evaluate", "run", *short).stdout
+    assert "median L2 distance" in evaluate(*short).stdout
 
 
 @pytest.mark.parametrize(
@@ -112,36 +109,27 @@ def test_the_boundary_attack_reports_distances(
         (("--batch-size", "0"), "batch-size"),
     ],
 )
-def test_mistakes_are_one_line(
-    options: tuple[str, ...], message: str, run: Path, tmp_path: Path, in_process: Command
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    done = in_process("evaluate", "run", *options)
+def test_mistakes_are_one_line(options: tuple[str, ...], message: str, evaluate: Command) -> None:
+    done = evaluate(*options)
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert message in done.stderr
 
 
-def test_a_message_names_flags_and_nothing_else(
-    run: Path, tmp_path: Path, in_process: Command
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    said = in_process("evaluate", "run", "--attack", "pgd", "--queries", "9").stderr
+def test_a_message_names_flags_and_nothing_else(evaluate: Command, in_process: Command) -> None:
+    said = evaluate("--attack", "pgd", "--queries", "9").stderr
     known = in_process("evaluate", "--help").stdout
     flags = said.partition("it takes ")[2].strip().split(", ")
     assert {"--steps", "--momentum", "--eps"} <= set(flags)
     assert all(flag in known for flag in flags)
 
 
-def test_each_attack_gets_the_options_that_it_has(
-    run: Path, tmp_path: Path, in_process: Command
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
+def test_each_attack_gets_the_options_that_it_has(evaluate: Command) -> None:
     words = ("--attack", "fgsm", "--attack", "pgd", "--attack", "noise", "--attack", "nattack",
              "--steps", "3", "--momentum", "0.5", "--draws", "7", "--kind", "corners",
              "--population", "5", "--eps", "0.01", "--limit", "6", "--json")  # fmt: skip
-    done = in_process("evaluate", "run", *words)
+    done = evaluate(*words)
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)
     fgsm, pgd, noise, nattack = row["attacked_with"]
@@ -151,10 +139,7 @@ def test_each_attack_gets_the_options_that_it_has(
     assert (nattack["steps"], nattack["population"]) == (3, 5)
 
 
-def test_other_settings_do_not_overwrite_a_result(
-    run: Path, tmp_path: Path, in_process: Command
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
+def test_other_settings_do_not_overwrite_a_result(evaluate: Command, tmp_path: Path) -> None:
     short = ("--attack", "pgd", "--eps", "0.05", "--limit", "6")
     for change in (
         ("--steps", "2"),
@@ -164,7 +149,7 @@ def test_other_settings_do_not_overwrite_a_result(
         ("--steps", "3", "--seed", "1"),
         ("--steps", "3"),
     ):
-        assert in_process("evaluate", "run", *short, *change).returncode == 0
+        assert evaluate(*short, *change).returncode == 0
     kept = [json.loads(path.read_text()) for path in (tmp_path / "run/results").glob("pgd-*.json")]
     assert len(kept) == 5
     settings = {json.dumps([row["attacked_with"], row["seed"]]) for row in kept}
@@ -234,21 +219,15 @@ def test_what_a_stopped_command_says(
     assert ("--resume" in said) == (words[0] == "train")
 
 
-def test_a_long_walk_tells_where_it_is(
-    run: Path, tmp_path: Path, in_process: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
+def test_a_long_walk_tells_where_it_is(evaluate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("multiway.cli.evaluate.LINE_EVERY", 0)
-    done = in_process("evaluate", "run", "--attack", "boundary", "--steps", "150", "--limit", "3")
+    done = evaluate("--attack", "boundary", "--steps", "150", "--limit", "3")
     assert done.returncode == 0, done.stderr
     assert "boundary: 100 passes through this batch" in done.stderr
 
 
-def test_autoattack_keeps_what_it_has_in_small_batches(
-    run: Path, tmp_path: Path, in_process: Command
-) -> None:
-    shutil.copytree(run, tmp_path / "run")
-    done = in_process("evaluate", "run", "--attack", "autoattack", "--eps", "0.5", "--limit", "60")
+def test_autoattack_keeps_what_it_has_in_small_batches(evaluate: Command) -> None:
+    done = evaluate("--attack", "autoattack", "--eps", "0.5", "--limit", "60")
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("autoattack: ")]
     assert len(lines) >= 2

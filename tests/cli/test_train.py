@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +14,26 @@ from pathlib import Path
 import pytest
 import safetensors
 
-from conftest import Command, command
+from conftest import Command, command, invoke
 
-OPTIONS = ("--backbone", "d", "--encoding", "ro", "--epochs", "3", "--batch-size", "4")
+# Small states, which are quickly saved, and 300 steps, among which there is time to interrupt.
+OPTIONS = ("--backbone", "d", "--encoding", "1ofk", "--epochs", "4", "--batch-size", "4")
+
+
+@pytest.fixture(scope="module")
+def whole(tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that a training with `OPTIONS` ends in when nothing disturbs it."""
+    folder = tmp_path_factory.mktemp("whole")
+    done = invoke(folder, "train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--out", "whole")
+    assert done.returncode == 0, done.stderr
+    return folder / "whole"
+
+
+def same(run: Path, whole: Path) -> bool:
+    """Whether both folders hold the same files, and the same weights to the last bit."""
+    names = [sorted(path.name for path in each.iterdir()) for each in (run, whole)]
+    weights = [(each / "model.safetensors").read_bytes() for each in (run, whole)]
+    return names[0] == names[1] and weights[0] == weights[1]
 
 
 def saved_step(run: Path) -> int:
@@ -26,8 +45,25 @@ def saved_step(run: Path) -> int:
         return -1
 
 
-def test_train_then_evaluate(multiway: Command, tiny_npz: Path, tmp_path: Path) -> None:
-    done = multiway("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--out", "run", "--json")
+def start_training(tiny_npz: Path, run: Path, until: int) -> subprocess.Popen[str]:
+    """A process that trains in `run`, new or resumed, and has saved the state of step `until`."""
+    words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--save-every", "0", "--resume")
+    process = subprocess.Popen(
+        command(*words, "--out", run.name), cwd=run.parent, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while saved_step(run) < until and time.monotonic() < deadline:
+        assert process.poll() is None, "the training ended before it could be disturbed"
+        time.sleep(0.005)
+    return process
+
+
+def test_train_then_evaluate(
+    multiway: Command, in_process: Command, tiny_npz: Path, tmp_path: Path
+) -> None:
+    data = ("--data", f"npz:{tiny_npz}")
+    options = ("--backbone", "d", "--encoding", "ro", "--epochs", "3")
+    done = multiway("train", *data, *options, "--out", "run", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["clean"]["n"] == 90
@@ -37,7 +73,8 @@ def test_train_then_evaluate(multiway: Command, tiny_npz: Path, tmp_path: Path) 
         assert (tmp_path / "run" / name).exists()
     assert not (tmp_path / "run/state.safetensors").exists()
 
-    seen = multiway("evaluate", "run", "--attack", "fgsm", "--eps", "51/255", "--json")
+    attack = ("--attack", "fgsm", "--eps", "51/255")
+    seen = in_process("evaluate", "run", *data, *attack, "--json")
     assert seen.returncode == 0, seen.stderr
     (row,) = json.loads(seen.stdout)
     assert row["clean"] == result["clean"]
@@ -45,106 +82,76 @@ def test_train_then_evaluate(multiway: Command, tiny_npz: Path, tmp_path: Path) 
     assert row["attacked_with"][0]["objective"] == "own"
     assert row["robust"]["value"] <= row["clean"]["value"]
 
-    table = multiway("evaluate", "run", "--limit", "10")
+    table = in_process("evaluate", "run", *data, "--limit", "10")
     assert "(n=10)" in table.stdout
     assert "clean accuracy" in table.stdout
-    again = multiway("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--out", "run", "--resume")
+    again = in_process("train", *data, *options, "--out", "run", "--resume")
     assert again.returncode == 0
     assert "finished already" in again.stderr
 
 
-def test_a_killed_training_ends_in_the_same_weights(tiny_npz: Path, tmp_path: Path) -> None:
-    options = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--save-every", "0", "--out")
-    subprocess.run(command(*options, "whole"), cwd=tmp_path, check=True, capture_output=True)
-
-    kills = 0
-    for wanted in (20, 110):  # inside the first epoch of 75 steps, and inside the second
-        process = subprocess.Popen(
-            command(*options, "killed", "--resume"), cwd=tmp_path, stderr=subprocess.DEVNULL
-        )
-        deadline = time.monotonic() + 120
-        while saved_step(tmp_path / "killed") < wanted and time.monotonic() < deadline:
-            assert process.poll() is None, "the training ended before it could be killed"
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += saved_step(tmp_path / "killed") < 225
-    assert kills == 2
-    resumed = subprocess.run(
-        command(*options, "killed", "--resume"), cwd=tmp_path, capture_output=True, text=True
-    )
-    assert resumed.returncode == 0, resumed.stderr
-    whole, killed = (tmp_path / name / "model.safetensors" for name in ("whole", "killed"))
-    assert whole.read_bytes() == killed.read_bytes()
-
-
-def test_a_second_training_in_the_same_folder_is_refused(tiny_npz: Path, tmp_path: Path) -> None:
-    options = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--save-every", "0", "--out")
-    subprocess.run(command(*options, "whole"), cwd=tmp_path, check=True, capture_output=True)
-    line = command(*options, "shared", "--resume")
-    first = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while saved_step(tmp_path / "shared") < 1 and time.monotonic() < deadline:
-        time.sleep(0.005)
-    first.send_signal(signal.SIGSTOP)  # so that it is surely under way while the second starts
-    second = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
-    first.send_signal(signal.SIGCONT)
-    assert first.wait(timeout=120) == 0
-    assert second.returncode == 2
-    assert "another process is training in shared; wait for its end" in second.stderr
-    assert "Traceback" not in second.stderr
-    whole, shared = (tmp_path / name / "model.safetensors" for name in ("whole", "shared"))
-    assert whole.read_bytes() == shared.read_bytes()
-    assert sorted(path.name for path in (tmp_path / "shared").iterdir()) == sorted(
-        path.name for path in (tmp_path / "whole").iterdir()
-    )
-
-
-def test_interrupt_from_the_keyboard(tiny_npz: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        command("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--epochs", "500", "--out", "run"),
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    deadline = time.monotonic() + 120
-    while saved_step(tmp_path / "run") < 1 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+def test_a_training_that_is_stopped_and_killed_ends_in_the_same_weights(
+    tiny_npz: Path, whole: Path, tmp_path: Path, in_process: Command
+) -> None:
+    run = tmp_path / "run"
+    first = start_training(tiny_npz, run, until=20)  # inside the first epoch of 75 steps
+    first.send_signal(signal.SIGINT)
+    _, errors = first.communicate(timeout=60)
+    assert first.returncode == 130
     assert errors.splitlines()[-1].startswith("stopped; the training goes on with the same command")
     assert "Traceback" not in errors
 
+    second = start_training(tiny_npz, run, until=110)  # inside the second
+    second.kill()
+    second.communicate()
+    assert 110 <= saved_step(run) < 300
+    assert not (run / "model.safetensors").exists()
 
-FULL_DISK = """
-import resource
-# No file may grow beyond this many bytes: to the program it looks like a full disk.
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-from multiway.cli import main
-main()
-"""
+    words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--resume", "--out", "run")
+    resumed = in_process(*words)
+    assert resumed.returncode == 0, resumed.stderr
+    assert same(run, whole)
 
 
-def test_a_full_disk(tiny_npz: Path, tmp_path: Path) -> None:
-    arguments = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--out", "run")
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK.format(limit=100_000), *arguments],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
+def test_a_second_training_in_the_same_folder_is_refused(
+    tiny_npz: Path, whole: Path, tmp_path: Path, in_process: Command
+) -> None:
+    first = start_training(tiny_npz, tmp_path / "shared", until=1)
+    first.send_signal(signal.SIGSTOP)  # so that it is surely under way while the second starts
+    words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--resume", "--out", "shared")
+    second = in_process(*words)
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=120)
+    assert first.returncode == 0
+    assert second.returncode == 2
+    assert "another process is training in shared; wait for its end" in second.stderr
+    assert same(tmp_path / "shared", whole)
+
+
+def test_a_full_disk(tiny_npz: Path, whole: Path, tmp_path: Path, in_process: Command) -> None:
+    words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--out", "run")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond this many bytes: to the program it looks like a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
+    try:
+        done = in_process(*words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "error: cannot write run/state.safetensors" in done.stderr
     left = sorted(path.name for path in (tmp_path / "run").iterdir())
     assert left == ["config.json", "metrics.jsonl"]
     # With room again, the same command with --resume goes on.
-    resumed = subprocess.run(
-        command(*arguments, "--resume"), cwd=tmp_path, capture_output=True, text=True
-    )
+    resumed = in_process(*words, "--resume")
     assert resumed.returncode == 0, resumed.stderr
+    assert same(tmp_path / "run", whole)
 
 
-def test_tensorboard_files(multiway: Command, tiny_npz: Path, tmp_path: Path) -> None:
+def test_tensorboard_files(in_process: Command, tiny_npz: Path, tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    done = multiway("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--tensorboard", "--out", "run")
+    words = ("--data", f"npz:{tiny_npz}", "--backbone", "d", "--epochs", "3", "--tensorboard")
+    done = in_process("train", *words, "--out", "run")
     assert done.returncode == 0, done.stderr
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -152,6 +159,7 @@ def test_tensorboard_files(multiway: Command, tiny_npz: Path, tmp_path: Path) ->
     events.Reload()
     metrics = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").open()]
     losses = [event.value for event in events.Scalars("loss")]
+    assert len(losses) == 3
     assert losses == pytest.approx([line["loss"] for line in metrics], rel=1e-5)
 
 
@@ -163,15 +171,27 @@ def build(outputs, channels, size):
 """
 
 
-def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path) -> None:
+def test_the_users_own_network(in_process: Command, tiny_npz: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN_NETWORK)
-    own = ("--backbone", "mine:build")
-    done = multiway("train", "--data", f"npz:{tiny_npz}", *own, "--epochs", "1", "--out", "run")
+    own, data = ("--backbone", "mine:build"), ("--data", f"npz:{tiny_npz}")
+    done = in_process("train", *data, *own, "--epochs", "1", "--out", "run")
     assert done.returncode == 0, done.stderr
-    untrusted = multiway("evaluate", "run")
+    untrusted = in_process("evaluate", "run", *data)
     assert untrusted.returncode == 2
     assert "if you trust it, say so: --backbone mine:build" in untrusted.stderr
-    assert multiway("evaluate", "run", *own).returncode == 0
+    assert in_process("evaluate", "run", *data, *own).returncode == 0
+
+
+def test_a_path_in_a_runs_configuration_is_not_followed(
+    in_process: Command, tiny_npz: Path, tiny_runs: Path
+) -> None:
+    done = in_process("evaluate", tiny_runs / "ro")
+    assert done.returncode == 2
+    assert f"a path on this machine; repeat it with --data npz:{tiny_npz}" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+SMALL = ("--out", "x", "--data", "npz:tiny.npz", "--backbone", "d")
 
 
 @pytest.mark.parametrize(
@@ -183,14 +203,14 @@ def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path
             ("train", "--out", "x", "--data", "mnits"),
             "unknown data set 'mnits': did you mean 'mnist",
         ),
-        (("train", "--out", "x", "--encoding", "or"), "unknown encoding 'or': did you mean 'ro'"),
-        (("train", "--out", "x", "--backbone", "E"), "unknown backbone 'E'"),
-        (("train", "--out", "x", "--recipe", "mardy"), "unknown recipe 'mardy': did you mean"),
-        (("train", "--out", "x", "--code-length", "5"), "code length 5 is below the 10 classes"),
-        (("train", "--out", "x", "--lr", "fast"), "'fast' is not a number; write 0.3 or 8/255"),
-        (("train", "--out", "x", "--lr", "-1"), "lr: Input should be greater than 0"),
-        (("train", "--out", "x", "--device", "tpu0"), "unknown device 'tpu0'"),
-        (("train", "--out", "/proc/x", "--backbone", "d"), "cannot create the folder /proc/x"),
+        (("train", *SMALL, "--encoding", "or"), "unknown encoding 'or': did you mean 'ro'"),
+        (("train", *SMALL, "--backbone", "E"), "unknown backbone 'E'"),
+        (("train", *SMALL, "--recipe", "mardy"), "unknown recipe 'mardy': did you mean"),
+        (("train", *SMALL, "--code-length", "2"), "code length 2 is below the 3 classes"),
+        (("train", *SMALL, "--lr", "fast"), "'fast' is not a number; write 0.3 or 8/255"),
+        (("train", *SMALL, "--lr", "-1"), "lr: Input should be greater than 0"),
+        (("train", *SMALL, "--device", "tpu0"), "unknown device 'tpu0'"),
+        (("train", *SMALL, "--out", "/proc/x"), "cannot create the folder /proc/x"),
         (("train", "--out", "x", "--data", "npz:no.npz"), "no.npz"),
         (("evaluate", "nowhere"), "there is no run nowhere"),
         (("evaluate", "x", "--eps", "0.3"), "--eps is for an attack; name one: --attack pgd"),
@@ -200,8 +220,9 @@ def test_the_users_own_network(multiway: Command, tiny_npz: Path, tmp_path: Path
     ],
 )
 def test_mistakes_are_one_line(
-    arguments: tuple[str, ...], message: str, in_process: Command, tmp_path: Path
+    arguments: tuple[str, ...], message: str, in_process: Command, tmp_path: Path, tiny_npz: Path
 ) -> None:
+    shutil.copy(tiny_npz, tmp_path)
     done = in_process(*arguments)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -211,17 +232,21 @@ def test_mistakes_are_one_line(
     assert not (tmp_path / "x").exists()
 
 
-def test_eps_on_the_scale_of_bytes(multiway: Command, tiny_npz: Path) -> None:
-    multiway("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--epochs", "1", "--out", "run")
-    without = multiway("evaluate", "run", "--attack", "fgsm")
-    assert without.returncode == 2
-    assert "an attack needs --eps: the paper has no linf radius for npz:" in without.stderr
-    done = multiway("evaluate", "run", "--attack", "fgsm", "--eps", "8")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "an attack needs --eps: the paper has no linf radius for npz:"),
+        (("--eps", "8"), "8/255"),
+        (("--eps", "0.1", "--objective", "mine"), "unknown objective 'mine'"),
+    ],
+)
+def test_attacks_that_do_not_fit_the_data(
+    options: tuple[str, ...], message: str, in_process: Command, tiny_npz: Path, tiny_runs: Path
+) -> None:
+    words = (tiny_runs / "ro", "--data", f"npz:{tiny_npz}", "--attack", "fgsm")
+    done = in_process("evaluate", *words, *options)
     assert done.returncode == 2
-    assert "8/255" in done.stderr
-    unknown = multiway("evaluate", "run", "--attack", "fgsm", "--eps", "0.1", "--objective", "mine")
-    assert unknown.returncode == 2
-    assert "unknown objective 'mine'" in unknown.stderr
+    assert message in done.stderr
 
 
 def test_help_does_not_wait_for_torch(multiway: Command) -> None:
