@@ -22,9 +22,9 @@ def values(curve: dict[str, Any]) -> list[float]:
     return [one["value"] for one in curve["accuracy"]]
 
 
-def test_accuracy_against_eps_of_a_linear_network(multiway: Command, folder: Path) -> None:
+def test_accuracy_against_eps_of_a_linear_network(in_process: Command, folder: Path) -> None:
     given = (*networks("half"), "--against", "eps", "--at", "0.05,0.1,0.2,0.3,inf")
-    done = multiway("curves", *given, "--steps", "90", "--out", "out", "--json")
+    done = in_process("curves", *given, "--steps", "90", "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [curve["objective"] for curve in result["curves"]] == ["ce", "margin"]
@@ -61,20 +61,16 @@ def test_each_model_attacks_the_others(in_process: Command) -> None:
     assert "attack seed 0" in shown
 
 
-def test_kappa_from_a_substitute_that_was_trained_here(in_process: Command, tiny_npz: Path) -> None:
-    for name in ("one", "two"):
-        options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "ro")
-        seed = ("--seed", "1" if name == "two" else "0")
-        done = in_process(
-            "train", *options, "--recipe", "wong-mnist", "--epochs", "1", *seed, "--out", name
-        )
-        assert done.returncode == 0, done.stderr
+def test_kappa_from_a_substitute_that_was_trained_here(
+    in_process: Command, tiny_npz: Path, tiny_runs: Path
+) -> None:
     given = ("--against", "kappa", "--eps", "0.1", "--steps", "3", "--limit", "9")
-    done = in_process("curves", "one", "--substitute", "two", *given, "--json")
+    models = (tiny_runs / "ro", "--substitute", tiny_runs / "ro-1", "--data", f"npz:{tiny_npz}")
+    done = in_process("curves", *models, *given, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     (curve,) = result["curves"]
-    assert (curve["source"], curve["target"]) == ("two", "one")
+    assert (curve["source"], curve["target"]) == ("ro-1", "ro")
     assert curve["unit"] == "mean squared error"
     assert curve["x"] == pytest.approx([10, 300, 1500, 3000, 6000, "inf"])
     assert [one["n"] for one in curve["accuracy"]] == [9] * 6

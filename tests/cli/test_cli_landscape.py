@@ -17,9 +17,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_plane_from_the_command_line(multiway: Command, folder: Path) -> None:
+def test_a_plane_from_the_command_line(in_process: Command, folder: Path) -> None:
     given = (*networks("half", "coded"), "--samples", "3,6", "--eps", "0.25", "--points", "5")
-    done = multiway("landscape", *given, "--objective", "margin", "--out", "out", "--json")
+    done = in_process("landscape", *given, "--objective", "margin", "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     found = {(one["model"], one["sample"]): one for one in result["landscapes"]}

@@ -140,7 +140,7 @@ def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command
 def test_lines_where_there_is_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(working, "LINE_EVERY", -1)  # at every turn
+    monkeypatch.setattr(live_table, "LINE_EVERY", -1)  # at every turn
     a, b, c, d = (Tiny(name, tmp_path, guess=60.0) for name in "abcd")
     with Working(capacity=2) as watch:
         watch.planned([d], [a, b, c])

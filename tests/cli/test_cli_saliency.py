@@ -17,9 +17,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_gradients_of_two_networks(multiway: Command, folder: Path) -> None:
+def test_gradients_of_two_networks(in_process: Command, folder: Path) -> None:
     given = (*networks("half", "more"), "--samples", "9,3", "--objective", "margin")
-    done = multiway("saliency", *given, "--out", "out", "--json")
+    done = in_process("saliency", *given, "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [model["name"] for model in result["models"]] == ["half", "more"]

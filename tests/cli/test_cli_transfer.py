@@ -51,8 +51,8 @@ PAIR = (
 )  # fmt: skip
 
 
-def test_networks_that_were_not_trained_here(multiway: Command, folder: Path) -> None:
-    done = multiway("transfer", *PAIR, "--eps", "8/255", "--json", "--out", "out")
+def test_networks_that_were_not_trained_here(in_process: Command, folder: Path) -> None:
+    done = in_process("transfer", *PAIR, "--eps", "8/255", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert [matrix["name"] for matrix in result["matrices"]] == ["fgsm-ce", "fgsm-margin"]
@@ -74,14 +74,14 @@ def test_networks_that_were_not_trained_here(multiway: Command, folder: Path) ->
     assert sorted(path.name for path in (folder / "out").iterdir()) == [
         "batches", "transfer.json", "transfer.png", "transfer.svg",
     ]  # fmt: skip
-    shown = multiway("transfer", *PAIR, "--eps", "8/255", "--attack", "pgd", "--objective", "ce")
+    shown = in_process("transfer", *PAIR, "--eps", "8/255", "--attack", "pgd", "--objective", "ce")
     assert shown.returncode == 0, shown.stderr
     assert "pgd-ce: Accuracy (%)" in shown.stdout
     assert "n=20" in shown.stdout
 
 
-def test_correlations_of_foreign_networks(multiway: Command, folder: Path) -> None:
-    done = multiway("correlate", *PAIR, "--layers", "input", "--json", "--out", "out")
+def test_correlations_of_foreign_networks(in_process: Command, folder: Path) -> None:
+    done = in_process("correlate", *PAIR, "--layers", "input", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["correlations"]
     assert [(one["layer"], one["objective"]) for one in found] == [

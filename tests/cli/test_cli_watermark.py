@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -13,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Command, command
+from conftest import Command, Shared, command, invoke
 from multiway.cli.watermarked import unlike
 from multiway.data import load
 from multiway.statistics import proportion
@@ -24,7 +22,7 @@ Trained = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def task(tmp_path_factory: pytest.TempPathFactory) -> str:
+def task(shared: Shared) -> str:
     """Three classes of 24x24 images, each bright in its own third; room for TEST below."""
     random = np.random.RandomState(0)
 
@@ -35,29 +33,32 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> str:
             images[i, :12, 8 * label : 8 * label + 8] += 150
         return images.astype(np.uint8), labels.astype(np.int64)
 
-    path = tmp_path_factory.mktemp("task") / "task.npz"
-    (x_train, y_train), (x_test, y_test) = split(300), split(240)
-    np.savez(path, x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-    return f"npz:{path}"
+    def make(folder: Path) -> None:
+        (x_train, y_train), (x_test, y_test) = split(300), split(240)
+        arrays = {"x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
+        np.savez(folder / "task.npz", **arrays)  # type: ignore[arg-type]
+
+    return f"npz:{shared('task', make) / 'task.npz'}"
 
 
 @pytest.fixture(scope="module")
-def runs(task: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(task: str, shared: Shared) -> Path:
     """A folder with an owner's run and three unmarked ones."""
-    folder = tmp_path_factory.mktemp("runs")
-    embedding = embed(task, folder / "owner", "--json")
-    ended = subprocess.run(command(*embedding), capture_output=True, text=True, timeout=300)
-    assert ended.returncode == 0, ended.stderr
-    (folder / "embed.json").write_text(ended.stdout)
-    images = load(task, "train")
-    recipe = load_recipe("wong-mnist").override(epochs=4)
-    for seed in range(3):
-        job = prepare(images, "wong", "1ofk", recipe, seed=seed)
-        train(job, open_run(folder / f"unmarked-{seed}", job.config, resume=False))
-    return folder
+
+    def make(folder: Path) -> None:
+        ended = invoke(folder, *embed(task, "owner", "--json"))
+        assert ended.returncode == 0, ended.stderr
+        (folder / "embed.json").write_text(ended.stdout)
+        images = load(task, "train")
+        recipe = load_recipe("wong-mnist").override(epochs=4)
+        for seed in range(3):
+            job = prepare(images, "wong", "1ofk", recipe, seed=seed)
+            train(job, open_run(folder / f"unmarked-{seed}", job.config, resume=False))
+
+    return shared("watermark", make)
 
 
-def embed(task: str, out: Path, *more: object) -> list[object]:
+def embed(task: str, out: Path | str, *more: object) -> list[object]:
     return [
         "watermark", "embed", "--data", task, "--recipe", "wong-mnist", "--epochs", 6,
         "--marked", 60, "--out", out, *more,
@@ -69,7 +70,7 @@ def unmarked(runs: Path) -> list[object]:
 
 
 def test_embed_prints_one_document_and_makes_an_ordinary_run(
-    runs: Path, in_process: Command
+    runs: Path, task: str, in_process: Command
 ) -> None:
     result = json.loads((runs / "embed.json").read_text())
     assert result["mark"]["n"] == 40
@@ -79,14 +80,15 @@ def test_embed_prints_one_document_and_makes_an_ordinary_run(
     assert config["watermark"]["mark"]["text"] == "TEST"
     assert config["watermark"]["trained"] == 60
     assert (runs / "owner" / "results" / "watermark.json").exists()
-    evaluated = in_process("evaluate", runs / "owner", "--json")
+    evaluated = in_process("evaluate", runs / "owner", "--data", task, "--json")
     assert evaluated.returncode == 0, evaluated.stderr
     assert json.loads(evaluated.stdout)[0]["clean"]["n"] == 240
 
 
-def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> None:
+def test_steal_then_detect(runs: Path, task: str, in_process: Command, tmp_path: Path) -> None:
     thief = tmp_path / "thief"
-    words = ["watermark", "steal", runs / "owner", "--encoding", "1ofk", "--start", "free"]
+    words = ["watermark", "steal", runs / "owner", "--data", task, "--encoding", "1ofk",
+             "--start", "free"]  # fmt: skip
     stolen = in_process(*words, "--epochs", 2, "--out", thief, "--json")
     assert stolen.returncode == 0, stolen.stderr
     result = json.loads(stolen.stdout)
@@ -95,7 +97,7 @@ def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> N
     assert config["theft"]["start"] == "free"
     assert config["data"]["images"] == 120
     # The first half fine-tunes, the second measures.
-    first, second = halves(load(config["data"]["name"], "test"))
+    first, second = halves(load(task, "test"))
     assert config["data"]["sha256"] == first.sha256
     assert result["test"] == accuracy(load_run(thief)[0], second).as_dict()
     assert config["recipe"]["lr"] == pytest.approx(0.0005)
@@ -107,7 +109,7 @@ def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> N
 
     found = in_process(
         "watermark", "detect", thief, runs / "owner", "--owner", runs / "owner", *unmarked(runs),
-        "--out", tmp_path / "pics", "--json",
+        "--data", task, "--out", tmp_path / "pics", "--json",
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
@@ -126,10 +128,10 @@ def test_steal_then_detect(runs: Path, in_process: Command, tmp_path: Path) -> N
         assert (tmp_path / "pics" / name).stat().st_size > 0
 
 
-def test_detect_tells_a_person_what_it_found(runs: Path, in_process: Command) -> None:
+def test_detect_tells_a_person_what_it_found(runs: Path, task: str, in_process: Command) -> None:
     found = in_process(
         "watermark", "detect", runs / "unmarked-2", "--owner", runs / "owner",
-        *unmarked(runs)[:4],
+        *unmarked(runs)[:4], "--data", task,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     assert "no evidence of the mark" in found.stdout
@@ -143,7 +145,7 @@ def test_unlike_networks_are_warned_of(
     recipe = load_recipe("wong-mnist").override(epochs=1, lr=1e-6)
     job = prepare(load(task, "train"), "wong", "1ofk", recipe)
     train(job, open_run(tmp_path / "weak", job.config, resume=False))
-    detect = ["watermark", "detect", "--owner", runs / "owner", *unmarked(runs)]
+    detect = ["watermark", "detect", "--data", task, "--owner", runs / "owner", *unmarked(runs)]
     found = in_process(*detect, tmp_path / "weak", runs / "owner", "--json")
     assert found.returncode == 0, found.stderr
     (warning,) = json.loads(found.stdout)["warnings"]
@@ -178,13 +180,13 @@ def test_fewer_marked_images_may_be_held_out(
     assert config["watermark"]["held_out"] == 7
     found = in_process(
         "watermark", "detect", tmp_path / "few", "--owner", tmp_path / "few", *unmarked(runs),
-        "--json",
+        "--data", task, "--json",
     )  # fmt: skip
     assert json.loads(found.stdout)["detections"][0]["mark"]["n"] == 7
 
 
 def test_a_network_from_elsewhere_can_be_a_suspect(
-    runs: Path, in_process: Command, tmp_path: Path
+    runs: Path, task: str, in_process: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "elsewhere.py").write_text(
         "from pathlib import Path\n"
@@ -192,31 +194,34 @@ def test_a_network_from_elsewhere_can_be_a_suspect(
         f"def stolen():\n    return load_run(Path({str(runs / 'owner')!r}))[0]\n"
     )
     words = ["--network", "elsewhere:stolen", "--weights", "own", "--owner", runs / "owner"]
-    found = in_process("watermark", "detect", *words, *unmarked(runs), "--json")
+    found = in_process("watermark", "detect", *words, *unmarked(runs), "--data", task, "--json")
     assert found.returncode == 0, found.stderr
     (detection,) = json.loads(found.stdout)["detections"]
     assert detection["suspect"] == "stolen"
     assert detection["carries"] is True
 
 
-def test_a_killed_embedding_is_resumed_to_the_same_weights(task: str, tmp_path: Path) -> None:
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    more = ["--epochs", 30, "--save-every", 0]
+def test_a_killed_embedding_is_resumed_to_the_same_weights(
+    task: str, tmp_path: Path, in_process: Command
+) -> None:
+    more = ["--epochs", 10, "--save-every", 0]
     process = subprocess.Popen(
-        command(*embed(task, cut, *more)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+        command(*embed(task, "cut", *more)),
+        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    lines = tmp_path / "cut/metrics.jsonl"
     end = time.monotonic() + 120
-    lines = cut / "metrics.jsonl"
     while time.monotonic() < end and not (lines.exists() and lines.read_text().count("\n") >= 2):
-        time.sleep(0.05)
-    os.kill(process.pid, signal.SIGKILL)
+        time.sleep(0.02)
+    process.kill()
     process.wait()
-    assert (cut / "state.safetensors").exists()
-    for out, resume in ((cut, ["--resume"]), (whole, [])):
-        words = command(*embed(task, out, *more, *resume))
-        ended = subprocess.run(words, capture_output=True, text=True, timeout=300)
+    assert (tmp_path / "cut/state.safetensors").exists()
+    assert not (tmp_path / "cut/model.safetensors").exists()
+    for words in (embed(task, "cut", *more, "--resume"), embed(task, "whole", *more)):
+        ended = in_process(*words)
         assert ended.returncode == 0, ended.stderr
-    assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+    cut, whole = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("cut", "whole"))
+    assert cut == whole
 
 
 def refuse(ended: subprocess.CompletedProcess[str], message: str) -> None:
@@ -285,51 +290,62 @@ def copied(run: Path, out: Path, **parts: dict[str, object]) -> Path:
 
 
 def test_runs_whose_configuration_was_changed(
-    runs: Path, in_process: Command, tmp_path: Path
+    runs: Path, task: str, in_process: Command, tmp_path: Path
 ) -> None:
     owner = copied(runs / "owner", tmp_path / "counted", watermark={"trained": "x"})
     words = ["watermark", "detect", runs / "owner", "--owner", owner, *unmarked(runs)]
-    refuse(in_process(*words), "says that trained of its mark is 'x'")
+    refuse(in_process(*words, "--data", task), "says that trained of its mark is 'x'")
     stolen = copied(runs / "owner", tmp_path / "misspelt", recipe={"epochz": 3})
-    words = ["watermark", "steal", stolen, "--out", tmp_path / "thief"]
+    words = ["watermark", "steal", stolen, "--data", task, "--out", tmp_path / "thief"]
     refuse(in_process(*words), "the stolen run's recipe cannot be read: epochz: ")
 
 
+def test_a_path_in_a_runs_configuration_is_not_followed(
+    runs: Path, task: str, in_process: Command, tmp_path: Path
+) -> None:
+    owner = runs / "owner"
+    for words in (
+        ["watermark", "steal", owner, "--out", tmp_path / "thief"],
+        ["watermark", "detect", owner, "--owner", owner, *unmarked(runs)],
+    ):
+        refuse(in_process(*words), f"a path on this machine; repeat it with --data {task}")
+    # Nor is the path of the unrelated images, which is another one.
+    marked = {"mark": {"kind": "unrelated", "source": 1, "target": 0, "other": "npz:x.npz"}}
+    other = copied(owner, tmp_path / "other", watermark=marked)
+    words = ["watermark", "detect", owner, "--owner", other, *unmarked(runs), "--data", task]
+    refuse(in_process(*words), "a path on this machine; repeat it with --other npz:x.npz")
+    refuse(in_process(*words, "--other", "npz:x.npz"), "x.npz")
+
+
 def test_a_fine_tuning_half_without_some_class(
-    runs: Path, in_process: Command, tmp_path: Path
+    runs: Path, task: str, in_process: Command, tmp_path: Path
 ) -> None:
     """The owner's data set is replaced by one whose test set has a single image of class 2."""
-    config = json.loads((runs / "owner" / "config.json").read_text())
-    arrays = dict(np.load(config["data"]["name"].removeprefix("npz:")))
+    arrays = dict(np.load(task.removeprefix("npz:")))
     keep = np.concatenate([np.flatnonzero(arrays["y_test"] != 2), [2]])
     arrays["x_test"], arrays["y_test"] = arrays["x_test"][keep], arrays["y_test"][keep]
     np.savez(tmp_path / "few.npz", **arrays)
-    config["data"]["name"] = f"npz:{tmp_path / 'few.npz'}"
-    stolen = tmp_path / "stolen"
-    stolen.mkdir()
-    (stolen / "config.json").write_text(json.dumps(config))
-    (stolen / "model.safetensors").write_bytes((runs / "owner" / "model.safetensors").read_bytes())
-    ended = in_process("watermark", "steal", stolen, "--out", tmp_path / "thief")
-    refuse(ended, "has no image of class 2")
+    words = ["watermark", "steal", runs / "owner", "--data", "npz:few.npz", "--out", "thief"]
+    refuse(in_process(*words), "has no image of class 2")
 
 
-def test_thefts_that_cannot_be(runs: Path, in_process: Command, tmp_path: Path) -> None:
-    steal = ["watermark", "steal", runs / "owner", "--out", tmp_path / "thief"]
+def test_thefts_that_cannot_be(runs: Path, task: str, in_process: Command, tmp_path: Path) -> None:
+    steal = ["watermark", "steal", runs / "owner", "--data", task, "--out", tmp_path / "thief"]
     refuse(in_process(*steal, "--start", "freee"), "did you mean 'free'")
     refuse(in_process(*steal, "--encoding", "rho"), "did you mean 'ro'")
     refuse(in_process("watermark", "steal", "nothing", "--out", "x"), "there is no run nothing")
-    refuse(in_process(*steal[:3], "--out", runs / "owner"), "holds a finished run already")
+    refuse(in_process(*steal[:5], "--out", runs / "owner"), "holds a finished run already")
 
 
 def test_models_of_other_classes_are_not_judged(
-    runs: Path, tiny_npz: Path, in_process: Command, tmp_path: Path
+    runs: Path, task: str, tiny_npz: Path, in_process: Command, tmp_path: Path
 ) -> None:
     data = load(f"npz:{tiny_npz}", "train")
     renamed = type(data)(data.name, "train", data.images, data.labels, ("x", "y", "z"))
     recipe = load_recipe("wong-mnist").override(epochs=1)
     job = prepare(renamed, "wong", "1ofk", recipe)
     train(job, open_run(tmp_path / "other", job.config, resume=False))
-    detect = ["watermark", "detect", "--owner", runs / "owner", *unmarked(runs)]
+    detect = ["watermark", "detect", "--data", task, "--owner", runs / "owner", *unmarked(runs)]
     ended = in_process(*detect, tmp_path / "other")
     refuse(ended, "was trained on the classes x, y, z, ... (3), and the mark of")
     (tmp_path / "wider.py").write_text(
@@ -340,9 +356,11 @@ def test_models_of_other_classes_are_not_judged(
     refuse(in_process(*detect, *words), "5 classes")
 
 
-def test_detections_that_cannot_be(runs: Path, in_process: Command, tmp_path: Path) -> None:
+def test_detections_that_cannot_be(
+    runs: Path, task: str, in_process: Command, tmp_path: Path
+) -> None:
     owner, innocent = runs / "owner", runs / "unmarked-0"
-    detect = ["watermark", "detect"]
+    detect = ["watermark", "detect", "--data", task]
     refuse(in_process(*detect, owner, "--owner", innocent), "the owner's run carries no mark")
     refuse(in_process(*detect, owner, "--owner", owner), "at least one unmarked network")
     refuse(

@@ -25,26 +25,21 @@ def invoke(*arguments: object) -> Result:
     )
 
 
-@pytest.fixture(scope="module")
-def trained(tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A trained run, to be copied."""
-    folder = tmp_path_factory.mktemp("trained") / "run"
-    options = ("--data", f"npz:{tiny_npz}", "--backbone", "wong", "--encoding", "1ofk")
-    done = invoke("train", *options, "--recipe", "wong-mnist", "--epochs", "2", "--out", folder)
-    assert done.exit_code == 0, done.output
-    return folder
+@pytest.fixture
+def run(tiny_runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trained run, in the folder where the test works and imports from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    return Path(shutil.copytree(tiny_runs / "1ofk", tmp_path / "run"))
 
 
 @pytest.fixture
-def run(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The run, in the folder where the test works and imports from."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    return Path(shutil.copytree(trained, tmp_path / "run"))
+def data(tiny_npz: Path) -> tuple[str, str]:
+    return "--data", f"npz:{tiny_npz}"
 
 
-def test_everything_of_one_run(run: Path, multiway: Command) -> None:
-    done = multiway("corrupt", "run", "--severities", "3", "--limit", "12", "--json")
+def test_everything_of_one_run(run: Path, data: tuple[str, str], in_process: Command) -> None:
+    done = in_process("corrupt", "run", *data, "--severities", "3", "--limit", "12", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["source"] == "CIFAR-10-C-style corruptions"
@@ -63,7 +58,7 @@ def test_everything_of_one_run(run: Path, multiway: Command) -> None:
 
 
 def test_several_models_stand_side_by_side_and_are_drawn(
-    run: Path, tiny_npz: Path, tmp_path: Path
+    run: Path, data: tuple[str, str], tmp_path: Path
 ) -> None:
     run.rename(tmp_path / "first")
     shutil.copytree(tmp_path / "first", tmp_path / "second")
@@ -72,7 +67,7 @@ def test_several_models_stand_side_by_side_and_are_drawn(
         "def network(): return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))\n"
     )
     foreign = ("--network", "mine:network", "--weights", "own")
-    models = ("first", "second", *foreign, "--data", f"npz:{tiny_npz}")
+    models = ("first", "second", *foreign, *data)
     done = invoke("corrupt", *models, *FEW, "--out", "pictures", "--example", "7")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
@@ -95,21 +90,21 @@ def test_several_models_stand_side_by_side_and_are_drawn(
     assert second["leads"]["these 2"] == {"value": 0, "low": 0, "high": 0, "n": 30}
 
 
-def test_a_second_time_reads_what_the_first_kept(run: Path) -> None:
-    first = invoke("corrupt", "run", *FEW, "--json")
+def test_a_second_time_reads_what_the_first_kept(run: Path, data: tuple[str, str]) -> None:
+    first = invoke("corrupt", "run", *data, *FEW, "--json")
     kept = list((run / "batches").rglob("*.safetensors"))
     assert {path.stem for path in kept} == {"fog-1", "fog-5", "contrast-1", "contrast-5"}
     kept[0].unlink()
     written = {path: path.stat().st_mtime_ns for path in kept[1:]}
-    second = invoke("corrupt", "run", *FEW, "--json")
+    second = invoke("corrupt", "run", *data, *FEW, "--json")
     assert second.stdout == first.stdout
     assert kept[0].exists()
     assert {path: path.stat().st_mtime_ns for path in kept[1:]} == written
 
 
-def test_the_papers_kinds_by_name(run: Path) -> None:
+def test_the_papers_kinds_by_name(run: Path, data: tuple[str, str]) -> None:
     options = ("--kinds", "paper", "--severities", "1", "--limit", "3", "--seed", "5", "--json")
-    found = json.loads(invoke("corrupt", "run", *options).stdout)
+    found = json.loads(invoke("corrupt", "run", *data, *options).stdout)
     assert found["kinds"] == list(PAPER_KINDS)
     assert found["seed"] == 5
     assert (run / "results/corruption-paper-s1-n3-seed5-last.json").exists()
@@ -127,14 +122,16 @@ def test_the_papers_kinds_by_name(run: Path) -> None:
         (("--example", "90", "--out", "pictures"), "no image 90"),
     ],
 )
-def test_mistakes_are_one_line(options: tuple[str, ...], message: str, run: Path) -> None:
-    done = invoke("corrupt", "run", *options)
+def test_mistakes_are_one_line(
+    options: tuple[str, ...], message: str, run: Path, data: tuple[str, str]
+) -> None:
+    done = invoke("corrupt", "run", *data, *options)
     assert isinstance(done.exception, MultiwayError)
     assert message in str(done.exception)
     assert "\n" not in str(done.exception)
 
 
-def test_images_below_8_pixels_are_refused(tmp_path: Path, multiway: Command) -> None:
+def test_images_below_8_pixels_are_refused(tmp_path: Path, in_process: Command) -> None:
     pixels, labels = np.zeros((3, 7, 7), dtype=np.uint8), np.arange(3)
     np.savez(tmp_path / "a.npz", x_train=pixels, y_train=labels, x_test=pixels, y_test=labels)
     (tmp_path / "any.py").write_text(
@@ -142,7 +139,7 @@ def test_images_below_8_pixels_are_refused(tmp_path: Path, multiway: Command) ->
         "def network(): return nn.Sequential(nn.Flatten(), nn.Linear(49, 3))\n"
     )
     foreign = ("--network", "any:network", "--weights", "own")
-    done = multiway("corrupt", *foreign, "--data", "npz:a.npz")
+    done = in_process("corrupt", *foreign, "--data", "npz:a.npz")
     assert done.returncode == 2
     assert done.stderr.startswith("error: images of 7 x 7 pixels are too small")
     assert done.stderr.count("\n") == 1

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from conftest import Command
+from conftest import Command, Shared, invoke
 from multiway import EncodedClassifier, Encoding, encode_model
 from multiway.cli.models import load_subjects
 from multiway.data import load
@@ -34,19 +35,26 @@ def picky(width):
 
 
 @pytest.fixture
-def folder(tmp_path: Path, tiny_npz: Path, in_process: Command) -> Path:
+def folder(tmp_path: Path, tiny_npz: Path, tiny_runs: Path, shared: Shared) -> Path:
     """A run of a network of multiway's, one of the user's own, and foreign networks."""
-    (tmp_path / "nets.py").write_text(NETWORKS)
-    (tmp_path / "tiny.npz").write_bytes(tiny_npz.read_bytes())
-    for name, backbone in (("ours", "d"), ("mine", "nets:build")):
-        words = ("train", "--data", "npz:tiny.npz", "--backbone", backbone, "--epochs", "1")
-        done = in_process(*words, "--encoding", "1ofk", "--out", name)
+
+    def make(folder: Path) -> None:
+        (folder / "nets.py").write_text(NETWORKS)
+        (folder / "tiny.npz").write_bytes(tiny_npz.read_bytes())
+        words = ("train", "--data", "npz:tiny.npz", "--backbone", "nets:build", "--epochs", "1")
+        done = invoke(folder, *words, "--encoding", "1ofk", "--out", "mine")
         assert done.returncode == 0, done.stderr
+        shutil.copytree(tiny_runs / "1ofk", folder / "ours")
+
+    shutil.copytree(shared("models", make), tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
+DATA = ("--data", "npz:tiny.npz")
+
+
 def test_trust_is_for_the_runs_that_need_it(folder: Path, in_process: Command) -> None:
-    words = ("transfer", "ours", "mine", "--eps", "0.1", "--limit", "10")
+    words = ("transfer", "ours", "mine", *DATA, "--eps", "0.1", "--limit", "10")
     refused = in_process(*words)
     assert refused.returncode == 2
     assert "if you trust it, say so: --backbone nets:build" in refused.stderr
@@ -55,7 +63,7 @@ def test_trust_is_for_the_runs_that_need_it(folder: Path, in_process: Command) -
 
 
 def test_several_objectives_are_several_attacks(folder: Path, in_process: Command) -> None:
-    words = ("evaluate", "ours", "--attack", "fgsm", "--eps", "0.1", "--limit", "10")
+    words = ("evaluate", "ours", *DATA, "--attack", "fgsm", "--eps", "0.1", "--limit", "10")
     done = in_process(*words, "--objective", "own", "--objective", "margin")
     assert done.returncode == 0, done.stderr
     assert "fgsm-own" in done.stdout.replace("\n", "")
@@ -66,7 +74,7 @@ def test_several_objectives_are_several_attacks(folder: Path, in_process: Comman
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("evaluate", "ours", "ours2"), "there is no run ours2"),
+        (("evaluate", "ours", "ours2", *DATA), "there is no run ours2"),
         (("evaluate", "ours", "--attack", "fgsm", "pgd"), "repeat the option: --attack pgd"),
         (("transfer", "ours", "./ours", "--eps", "0.1"), "ours was named twice"),
         (("evaluate", "ours", "--image-size", "8"), "--image-size 8 goes with --data"),
