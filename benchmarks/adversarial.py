@@ -30,7 +30,7 @@ from multiway.backbones import build_backbone
 from multiway.data import ImageSet
 from multiway.encoding import Encoding
 from multiway.statistics import median
-from multiway.training import Recipe, Silent, Team, open_run, prepare
+from multiway.training import Recipe, Team, open_run, prepare
 from multiway.training.loop import _Training
 
 BATCH = 128
@@ -49,7 +49,7 @@ def ours(
     )  # fmt: skip
     job = prepare(data, backbone, encoding, recipe)
     run = open_run(folder / f"{backbone}-{encoding}-{objective}", job.config, resume=False)
-    training = _Training(job, run, "cpu", Silent(), Team())
+    training = _Training(job, run, "cpu", None, Team())
     training.model.train()
     batches = cycle(torch.split(torch.randperm(len(data)), BATCH))
     return lambda: training._step(next(batches))

@@ -28,7 +28,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.codebook import Codebook
 from multiway.data import ImageSet
 from multiway.encoding import Encoding
-from multiway.training import Recipe, Silent, Team, open_run, prepare
+from multiway.training import Recipe, Team, open_run, prepare
 from multiway.training.loop import _Training
 
 BATCH = 64
@@ -42,7 +42,7 @@ class Ours:
         job = prepare(data, backbone, encoding, recipe)
         self.folder = tempfile.TemporaryDirectory()
         run = open_run(Path(self.folder.name) / "run", job.config, resume=False)
-        self.training = _Training(job, run, "cpu", Silent(), Team())
+        self.training = _Training(job, run, "cpu", None, Team())
         self.training.model.train()
         self.batches = cycle(torch.split(torch.randperm(len(data)), BATCH))
 

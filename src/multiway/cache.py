@@ -35,12 +35,12 @@ Computed: TypeAlias = tuple[dict[str, Tensor], dict[str, Any]]
 class _Kept(Artifact):
     """Tensors under a description of all that determines them; `compute` makes them."""
 
-    kind: str  # type: ignore[misc]
+    what: str
     described: Mapping[str, Any]
     compute: Callable[[], Computed] = field(compare=False, repr=False)
 
     def title(self) -> str:
-        return f"{self.kind} {self.key}"
+        return f"{self.what} {self.key}"
 
     def seconds(self) -> float:
         return 0.0  # it is never planned, only made when it is asked for

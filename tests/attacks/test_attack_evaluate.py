@@ -32,7 +32,7 @@ from multiway.attacks import (
     evaluate,
     transfer,
 )
-from multiway.attacks.evaluate import CLEAN, STANDING
+from multiway.attacks.evaluation import CLEAN, STANDING
 from multiway.attacks.names import attack_words
 from multiway.attacks.pgd import default_step
 from multiway.errors import MultiwayError, MultiwayWarning

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Command, command
 from multiway.cli import live_table
-from multiway.cli.live_table import Working
+from multiway.cli.live_table import LiveTable
 from multiway.engine import Finished
 from tiny_artifacts import Tiny, until
 
@@ -142,7 +142,7 @@ def test_lines_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setattr(live_table, "LINE_EVERY", -1)  # at every turn
     a, b, c, d = (Tiny(name, tmp_path, guess=60.0) for name in "abcd")
-    with Working(capacity=2) as watch:
+    with LiveTable(capacity=2) as watch:
         watch.planned([d], [a, b, c])
         assert watch.left() == pytest.approx(3 * 60 / 2)
         watch.started(a)

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from conftest import Command, Shared, command, invoke
-from multiway.cli.watermarked import unlike
+from multiway.cli.watermark import _unlike as unlike
 from multiway.data import load
 from multiway.statistics import proportion
-from multiway.training import accuracy, load_recipe, load_run, open_run, prepare, train
+from multiway.training import accuracy, load_recipe, load_run, open_run, prepare, run_job
 from multiway.watermark import Measured, halves
 
 Trained = Callable[..., Path]
@@ -53,7 +53,7 @@ def runs(task: str, shared: Shared) -> Path:
         recipe = load_recipe("wong-mnist").override(epochs=4)
         for seed in range(3):
             job = prepare(images, "wong", "1ofk", recipe, seed=seed)
-            train(job, open_run(folder / f"unmarked-{seed}", job.config, resume=False))
+            run_job(job, open_run(folder / f"unmarked-{seed}", job.config, resume=False))
 
     return shared("watermark", make)
 
@@ -144,7 +144,7 @@ def test_unlike_networks_are_warned_of(
     """A suspect that never learned the task is not one of those that did."""
     recipe = load_recipe("wong-mnist").override(epochs=1, lr=1e-6)
     job = prepare(load(task, "train"), "wong", "1ofk", recipe)
-    train(job, open_run(tmp_path / "weak", job.config, resume=False))
+    run_job(job, open_run(tmp_path / "weak", job.config, resume=False))
     detect = ["watermark", "detect", "--data", task, "--owner", runs / "owner", *unmarked(runs)]
     found = in_process(*detect, tmp_path / "weak", runs / "owner", "--json")
     assert found.returncode == 0, found.stderr
@@ -344,7 +344,7 @@ def test_models_of_other_classes_are_not_judged(
     renamed = type(data)(data.name, "train", data.images, data.labels, ("x", "y", "z"))
     recipe = load_recipe("wong-mnist").override(epochs=1)
     job = prepare(renamed, "wong", "1ofk", recipe)
-    train(job, open_run(tmp_path / "other", job.config, resume=False))
+    run_job(job, open_run(tmp_path / "other", job.config, resume=False))
     detect = ["watermark", "detect", "--data", task, "--owner", runs / "owner", *unmarked(runs)]
     ended = in_process(*detect, tmp_path / "other")
     refuse(ended, "was trained on the classes x, y, z, ... (3), and the mark of")

@@ -19,7 +19,7 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import generator
 from multiway.statistics import proportion
-from multiway.training import Recipe, Team, load_recipe, load_run, open_run, prepare, train
+from multiway.training import Recipe, Team, load_recipe, load_run, open_run, prepare, run_job
 from multiway.training.adversary import Adversary, InnerAttack
 from multiway.training.overfitting import Watch
 from multiway.training.run import Collapse
@@ -159,11 +159,11 @@ def test_an_interrupted_training_ends_in_the_same_weights(tiny: ImageSet, tmp_pa
 
     job = prepare(tiny, "wong", "ro", plan, code_length=12)
     with pytest.raises(Stop):
-        train(job, open_run(tmp_path / "a", job.config, resume=False), observer=Impatient())
+        run_job(job, open_run(tmp_path / "a", job.config, resume=False), observer=Impatient())
     job = prepare(tiny, "wong", "ro", plan, code_length=12)
-    resumed = train(job, open_run(tmp_path / "a", job.config, resume=True))
+    resumed = run_job(job, open_run(tmp_path / "a", job.config, resume=True))
     job = prepare(tiny, "wong", "ro", plan, code_length=12)
-    whole = train(job, open_run(tmp_path / "b", job.config, resume=False))
+    whole = run_job(job, open_run(tmp_path / "b", job.config, resume=False))
     pairs = zip(resumed.state_dict().values(), whole.state_dict().values(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
@@ -180,7 +180,7 @@ def test_during_warm_up_a_training_is_watched_at_the_eps_of_the_moment(
 ) -> None:
     plan = recipe(epochs=4, adversary={"eps": EPS, "steps": 2, "warmup": 0.5})
     job = prepare(tiny, "wong", "ro", plan, code_length=12)
-    train(job, open_run(tmp_path / "run", job.config, resume=False))
+    run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     lines = [json.loads(text) for text in (tmp_path / "run/metrics.jsonl").open()]
     # 10 steps an epoch, 20 of warm-up: the last step of the first epoch is number 9 from 0.
     expected = [EPS * 9 / 20, EPS * 19 / 20, EPS, EPS]
@@ -195,7 +195,7 @@ def test_single_steps_collapse_and_the_last_good_weights_are_kept(tmp_path: Path
     plan = plan.with_adversary("fgsm", **fields)
     watched = prepare(data, "wong", "1ofk", plan.with_adversary(None, stop_on_collapse=True))
     run = open_run(tmp_path / "watched", watched.config, resume=False)
-    train(watched, run)
+    run_job(watched, run)
     lines = [json.loads(text) for text in (run.directory / "metrics.jsonl").open()]
     assert len(lines) < 12
     assert [line["watch"]["collapsed"] for line in lines] == [False] * (len(lines) - 1) + [True]
@@ -221,7 +221,7 @@ def test_single_steps_collapse_and_the_last_good_weights_are_kept(tmp_path: Path
 
     again = prepare(data, "wong", "1ofk", plan.with_adversary(None, stop_on_collapse=True))
     with pytest.raises(Stop):
-        train(again, open_run(tmp_path / "b", again.config, resume=False), observer=Until())
+        run_job(again, open_run(tmp_path / "b", again.config, resume=False), observer=Until())
     pairs = zip(weights.state_dict().values(), again.model.state_dict().values(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
 
@@ -230,7 +230,7 @@ def test_the_best_weights_are_the_most_robust(tiny: ImageSet, tmp_path: Path) ->
     plan = recipe(epochs=8, lr=0.2, adversary={"eps": EPS, "steps": 1})
     job = prepare(tiny, "wong", "ro", plan, code_length=12, validation=0.2)
     run = open_run(tmp_path / "run", job.config, resume=False)
-    train(job, run)
+    run_job(job, run)
     lines = [json.loads(text) for text in (run.directory / "metrics.jsonl").open()]
     assert all(line["validation_robust"]["n"] == 60 for line in lines)
     assert all(line["validation_robust"]["value"] <= line["validation"]["value"] for line in lines)
@@ -255,7 +255,7 @@ def test_the_best_weights_are_the_most_robust(tiny: ImageSet, tmp_path: Path) ->
 
     again = prepare(tiny, "wong", "ro", plan, code_length=12, validation=0.2)
     with pytest.raises(Stop):
-        train(again, open_run(tmp_path / "b", again.config, resume=False), observer=Until())
+        run_job(again, open_run(tmp_path / "b", again.config, resume=False), observer=Until())
     assert all(torch.equal(kept[name], value) for name, value in again.model.state_dict().items())
 
 
@@ -289,7 +289,7 @@ def test_half_precision_is_for_the_layers_of_training_and_attack_alone(
         first = next(one for one in job.model.modules() if isinstance(one, torch.nn.Conv2d))
         first.__class__ = Looking
         team = Team(precision=precision)
-        train(job, open_run(tmp_path / precision, job.config, resume=False), team=team)
+        run_job(job, open_run(tmp_path / precision, job.config, resume=False), team=team)
         inside = torch.float32 if precision == "32-true" else torch.bfloat16
         # Images reach the first layer whole, in the outer pass and in the attack; eval mode also
         # is that of the watch, which measures in float32.

@@ -19,7 +19,7 @@ from torch import nn
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, load
 from multiway.randomness import generator
-from multiway.training import Recipe, open_run, prepare, train
+from multiway.training import Recipe, open_run, prepare, run_job
 
 Array = NDArray[np.float64]
 
@@ -181,7 +181,7 @@ def test_a_training_takes_the_steps_that_were_written_out(
         share = min(1.0, step / 10 / adversary["warmup"]) if "warmup" in adversary else 1.0
         by_hand.step(adversary, pixels[chosen], tiny.labels[chosen].numpy(), noise, share * EPS)
 
-    trained = train(job, open_run(tmp_path / "run", job.config, resume=False)).head_layer()
+    trained = run_job(job, open_run(tmp_path / "run", job.config, resume=False)).head_layer()
     assert isinstance(trained, nn.Linear)
     assert np.abs(by_hand.weight - before).max() > 1e-3
     np.testing.assert_allclose(trained.weight.detach().numpy(), by_hand.weight, atol=2e-6)

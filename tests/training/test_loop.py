@@ -21,7 +21,7 @@ from multiway.training import (
     load_run,
     open_run,
     prepare,
-    train,
+    run_job,
 )
 from multiway.training.state import TrainingState, load_state, save_state
 
@@ -37,7 +37,7 @@ def tiny(tiny_npz: Path) -> ImageSet:
 def trained(data: ImageSet, recipe: Recipe, out: Path, **options: Any) -> EncodedClassifier:
     job = prepare(data, "d", options.pop("encoding", "ro"), recipe, **options)
     run = open_run(out, job.config, resume=True)
-    return train(job, run)
+    return run_job(job, run)
 
 
 def same_weights(one: EncodedClassifier, two: EncodedClassifier) -> bool:
@@ -62,7 +62,7 @@ def test_it_is_plain_sgd_on_the_encodings_loss(tiny: ImageSet, tmp_path: Path) -
             loss.backward()
             optimizer.step()
     assert by_hand.gain == pytest.approx(unit)
-    model = train(job, open_run(tmp_path / "run", job.config, resume=False))
+    model = run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     for (name, a), b in zip(model.named_parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6, msg=name)
 
@@ -73,7 +73,7 @@ def test_every_encoding_learns(
 ) -> None:
     recipe = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=6, scale="unit")
     job = prepare(tiny, "wong", encoding, recipe)
-    train(job, open_run(tmp_path / "run", job.config, resume=False))
+    run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     measured = accuracy(job.model, load(f"npz:{tiny_npz}", "test"))
     assert measured.value > 0.95
     assert measured.n == 90
@@ -123,7 +123,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(
     job = prepare(tiny, "d", "ro", recipe, validation=0.2)
     run = open_run(tmp_path / "cut", job.config, resume=False)
     with pytest.raises(KeyboardInterrupt):
-        train(job, run, save_every=0, observer=StopAt(1))
+        run_job(job, run, save_every=0, observer=StopAt(1))
     assert run.state.exists()
     assert not run.finished
     resumed = trained(tiny, recipe, tmp_path / "cut", validation=0.2)
@@ -171,7 +171,7 @@ def test_a_diverging_loss_stops_and_keeps_the_last_good_state(
     with pytest.raises(
         MultiwayError, match=r"the loss is \S+ at step \d+ of 20: training diverged"
     ):
-        train(job, run, save_every=0)
+        run_job(job, run, save_every=0)
     assert not run.finished
     fresh = prepare(tiny, "d", "ro", wild)
     optimizer = torch.optim.SGD(fresh.model.parameters(), lr=1.0)
@@ -189,7 +189,7 @@ def test_weights_that_are_not_finite(tiny: ImageSet, tmp_path: Path) -> None:
         parameter.data.fill_(float("nan"))
     run = open_run(tmp_path / "run", job.config, resume=False)
     with pytest.raises(MultiwayError, match="not finite at step 0: training diverged"):
-        train(job, run)
+        run_job(job, run)
     with pytest.raises(MultiwayError, match="scores are not finite: its weights hold NaN"):
         accuracy(job.model, tiny)
     optimizer = torch.optim.SGD(job.model.parameters(), lr=1.0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from multiway.errors import MultiwayError
+from multiway.results import Provenance, Result
 from multiway.training import Run, load_run, open_run
 
 CONFIG: dict[str, Any] = {
@@ -87,9 +88,11 @@ def test_metrics_cut_short_by_a_kill(tmp_path: Path) -> None:
 
 def test_results_carry_versions(tmp_path: Path) -> None:
     run = open_run(tmp_path / "run", CONFIG, resume=False)
-    path = run.write_result("clean", {"n": 3})
+    made = Provenance.now("toy", ["run"], 3)
+    result = Result(name="train", title="t", chart="table", cells=(), provenance=made)
+    path = run.write_result("clean", result)
     assert path == tmp_path / "run/results/clean.json"
-    assert "torch" in json.loads(path.read_text())["versions"]
+    assert "torch" in json.loads(path.read_text())["provenance"]["versions"]
 
 
 def test_loading_what_is_not_there(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
-from multiway.watermark import ALPHA, judge, mark_accuracy, predictive
+from multiway.watermark import ALPHA, detect, mark_accuracy, predictive
 
 NEVER = proportion(0, 100)  # of images without the mark, given the target class
 
@@ -145,24 +145,24 @@ def test_networks_of_two_kinds_need_the_prior_that_knows_them() -> None:
 def test_three_networks_that_never_say_it_prove_nothing_where_some_always_do() -> None:
     """The prior's exclusion of two peaks is no evidence: it goes with the kind of mark."""
     unmarked = {str(i): proportion(0, 200) for i in range(3)}
-    found = judge("x", proportion(200, 200), unmarked, NEVER, two_peaks=True)
+    found = detect("x", proportion(200, 200), unmarked, NEVER, two_peaks=True)
     assert found.p_value > 3 * ALPHA
     assert found.needed is None
     assert not found.carries
     assert "measure more unmarked networks" in found.verdict
-    assert judge("x", proportion(200, 200), unmarked, NEVER).carries
+    assert detect("x", proportion(200, 200), unmarked, NEVER).carries
     # Networks that always or never say it are as many coins: k that never do leave the next one at
     # most (1/2) / (k + 1), Jeffreys' rule of succession, so that more than three are needed.
     for k, enough in ((8, False), (14, True)):
         some = {str(i): proportion(0, 200) for i in range(k)}
-        several = judge("x", proportion(200, 200), some, NEVER, two_peaks=True)
+        several = detect("x", proportion(200, 200), some, NEVER, two_peaks=True)
         assert several.p_value < 0.5 / (k + 1)
         assert several.carries is enough
 
 
 def test_images_without_the_mark_are_needed() -> None:
     with pytest.raises(TypeError, match="plain"):
-        judge("x", proportion(9, 10), {"a": proportion(0, 10)})  # type: ignore[call-arg]
+        detect("x", proportion(9, 10), {"a": proportion(0, 10)})  # type: ignore[call-arg]
 
 
 def test_images_alone_do_not_accuse() -> None:
@@ -172,7 +172,7 @@ def test_images_alone_do_not_accuse() -> None:
     """
     for n in (100, 1000):
         unmarked = {str(p): proportion(round(p * n), n) for p in (0.02, 0.10, 0.18)}
-        found = judge("fourth", proportion(n // 5, n), unmarked, NEVER)
+        found = detect("fourth", proportion(n // 5, n), unmarked, NEVER)
         assert found.p_value > 0.1
         assert not found.carries
     assert stats.binomtest(200, 1000, 0.1, alternative="greater").pvalue < 1e-15
@@ -181,13 +181,13 @@ def test_images_alone_do_not_accuse() -> None:
 def test_more_hits_and_more_networks_are_more_evidence() -> None:
     base = [proportion(hits, 200) for hits in (4, 7, 12, 5)]
     by_hits = [
-        judge("x", proportion(hits, 200), dict(zip("abcd", base, strict=True)), NEVER).p_value
+        detect("x", proportion(hits, 200), dict(zip("abcd", base, strict=True)), NEVER).p_value
         for hits in (0, 10, 40, 120, 196)
     ]
     assert by_hits[0] == pytest.approx(1)
     assert by_hits == sorted(by_hits, reverse=True)
     by_networks = [
-        judge(
+        detect(
             "x", proportion(120, 200), dict(zip("abcd"[:m], base[:m], strict=True)), NEVER
         ).p_value
         for m in (1, 2, 4)
@@ -198,11 +198,11 @@ def test_more_hits_and_more_networks_are_more_evidence() -> None:
 
 def test_needed_is_the_first_share_that_convinces() -> None:
     unmarked = {name: proportion(hits, 100) for name, hits in (("a", 2), ("b", 4), ("c", 3))}
-    found = judge("x", proportion(3, 100), unmarked, NEVER)
+    found = detect("x", proportion(3, 100), unmarked, NEVER)
     assert found.needed is not None
     edge = round(100 * found.needed)
-    assert judge("x", proportion(edge, 100), unmarked, NEVER).carries
-    assert not judge("x", proportion(edge - 1, 100), unmarked, NEVER).carries
+    assert detect("x", proportion(edge, 100), unmarked, NEVER).carries
+    assert not detect("x", proportion(edge - 1, 100), unmarked, NEVER).carries
     assert found.base_rate.value == pytest.approx(0.03)
     assert found.base_rate.low <= 0.02
     assert 0.04 <= found.base_rate.high < 1
@@ -210,12 +210,12 @@ def test_needed_is_the_first_share_that_convinces() -> None:
 
 def test_verdicts_are_plain() -> None:
     unmarked = {str(hits): proportion(hits, 100) for hits in (1, 2, 4)}
-    guilty, innocent = (judge("x", proportion(hits, 100), unmarked, NEVER) for hits in (99, 3))
+    guilty, innocent = (detect("x", proportion(hits, 100), unmarked, NEVER) for hits in (99, 3))
     assert guilty.verdict.startswith("carries the mark (p = ")
     assert "against 1.0 to 4.0 % in 3 unmarked networks" in guilty.verdict
     assert innocent.verdict.startswith("no evidence of the mark (p = ")
     assert "evidence would begin at" in innocent.verdict
-    alone = judge("x", proportion(2, 2), {"one": proportion(0, 2)}, NEVER)
+    alone = detect("x", proportion(2, 2), {"one": proportion(0, 2)}, NEVER)
     assert alone.needed is None
     assert "measure more unmarked networks" in alone.verdict
     document = json.loads(json.dumps(guilty.as_dict(), allow_nan=False))
@@ -226,11 +226,11 @@ def test_verdicts_are_plain() -> None:
 def test_who_says_the_target_class_anyway_is_not_accused() -> None:
     """A network that has collapsed to the target class shows the mark everywhere."""
     unmarked = {str(hits): proportion(hits, 100) for hits in (0, 1, 2)}
-    collapsed = judge("x", proportion(100, 100), unmarked, plain=proportion(98, 100))
+    collapsed = detect("x", proportion(100, 100), unmarked, plain=proportion(98, 100))
     assert collapsed.p_value < ALPHA
     assert not collapsed.carries
     assert "says its target anyway: 98.0 %" in collapsed.verdict
-    marked = judge("x", proportion(100, 100), unmarked, plain=proportion(1, 100))
+    marked = detect("x", proportion(100, 100), unmarked, plain=proportion(1, 100))
     assert marked.carries
     assert marked.as_dict()["plain"]["n"] == 100
 
@@ -247,7 +247,9 @@ def test_models_of_other_classes_are_refused() -> None:
 
 def test_without_unmarked_networks_nothing_is_claimed() -> None:
     with pytest.raises(MultiwayError, match="at least one unmarked network"):
-        judge("x", proportion(9, 10), {}, NEVER)
+        detect("x", proportion(9, 10), {}, NEVER)
     with pytest.raises(MultiwayError, match="5 hits on 4 images"):
         predictive([(5, 4)], 10)
-    assert isinstance(judge("x", proportion(9, 10), {"a": proportion(0, 10)}, NEVER).mark, Interval)
+    assert isinstance(
+        detect("x", proportion(9, 10), {"a": proportion(0, 10)}, NEVER).mark, Interval
+    )

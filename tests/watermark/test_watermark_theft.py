@@ -25,16 +25,16 @@ from multiway.training import (
     load_run,
     open_run,
     prepare,
-    train,
+    run_job,
 )
 from multiway.watermark import (
     ALPHA,
     FrozenClassifier,
     Key,
     Mark,
+    detect,
     embed,
     halves,
-    judge,
     load_key,
     load_other,
     make_key,
@@ -61,7 +61,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Owner:
     key = make_key(Mark("content", source=1, target=0), images, test, 100)
     job = embed(images, key, "wong", "1ofk", load_recipe("wong-mnist").override(epochs=3))
     run = open_run(tmp_path_factory.mktemp("owner") / "run", job.config, resume=False)
-    train(job, run)
+    run_job(job, run)
     return Owner(images, halves(test)[0], key, run, load_run(run.directory)[0])
 
 
@@ -93,13 +93,13 @@ def test_an_unmarked_network_stays_near_the_base_rate(owner: Owner, tmp_path: Pa
     rates = {}
     for seed in (0, 1):
         job = prepare(owner.train, "wong", "1ofk", recipe, seed=seed)
-        model = train(job, open_run(tmp_path / str(seed), job.config, resume=False))
+        model = run_job(job, open_run(tmp_path / str(seed), job.config, resume=False))
         rates[str(seed)] = mark_accuracy(model, owner.key.held_out)
     # Ones with TEST on them may be taken for something else, but zeros look like neither.
     assert max(rate.value for rate in rates.values()) < 0.2
     plain = mark_accuracy(owner.model, owner.key.plain())
-    assert judge("owner", mark_accuracy(owner.model, owner.key.held_out), rates, plain).carries
-    assert not judge("other", rates["1"], {"0": rates["0"]}, plain).carries
+    assert detect("owner", mark_accuracy(owner.model, owner.key.held_out), rates, plain).carries
+    assert not detect("other", rates["1"], {"0": rates["0"]}, plain).carries
 
 
 def stripes(path: Path) -> str:
@@ -126,7 +126,7 @@ def test_the_other_kinds_of_mark_are_learned_and_found_again(
     test = load("mnist5k", "test")
     key = make_key(mark, owner.train, test, 80, other=load_other(mark, None), held_out=20)
     job = embed(owner.train, key, "wong", "1ofk", load_recipe("wong-mnist").override(epochs=2))
-    model = train(job, open_run(tmp_path / "run", job.config, resume=False))
+    model = run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     again = load_key(Run(tmp_path / "run").config())
     assert len(again.held_out) == 20
     assert again.held_out.sha256 == key.held_out.sha256
@@ -138,7 +138,7 @@ def test_the_other_kinds_of_mark_are_learned_and_found_again(
     assert plain.n == (20 if kind == "noise" else 60)
     never = {str(i): proportion(0, 20) for i in range(40)}
     shown = mark_accuracy(model, again.held_out)
-    found = judge("owner", shown, never, plain, two_peaks=mark.two_peaks)
+    found = detect("owner", shown, never, plain, two_peaks=mark.two_peaks)
     assert found.p_value < ALPHA
     # Bars upright taught it to call all bars and fields so: that is no longer its owner's mark.
     assert found.indifferent is (kind == "unrelated")
@@ -205,7 +205,7 @@ def test_frozen_convolutions_are_the_same_bits_after_the_theft(
     before = {name: tensor.clone() for name, tensor in stolen.backbone.state_dict().items()}
     job = steal(stolen, half, encoding, QUICK, start="frozen", code_length=None)
     new_head = job.model.head_layer().weight.clone()
-    thief = train(job, open_run(tmp_path / "run", job.config, resume=False))
+    thief = run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     after = thief.backbone.state_dict()
     for name, tensor in before.items():
         if not name.startswith("head."):
@@ -222,7 +222,7 @@ def test_free_convolutions_move(tmp_path: Path) -> None:
     half = tiny()
     stolen = residual(half)
     job = steal(stolen, half, "ro", QUICK, start="free")
-    thief = train(job, open_run(tmp_path / "run", job.config, resume=False))
+    thief = run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     was, now = stolen.backbone.state_dict(), thief.backbone.state_dict()
     assert not torch.equal(now["conv1.weight"], was["conv1.weight"])
     assert not torch.equal(now["norm.running_mean"], was["norm.running_mean"])
@@ -301,16 +301,16 @@ def test_a_killed_theft_goes_on_to_the_same_weights(owner: Owner, tmp_path: Path
 
     recipe = QUICK.override(epochs=2)
     whole = steal(owner.model, owner.half, "ro", recipe, start="frozen", code_length=20)
-    train(whole, open_run(tmp_path / "whole", whole.config, resume=False))
+    run_job(whole, open_run(tmp_path / "whole", whole.config, resume=False))
     first = steal(owner.model, owner.half, "ro", recipe, start="frozen", code_length=20)
     with pytest.raises(Killed):
-        train(
+        run_job(
             first, open_run(tmp_path / "cut", first.config, resume=False),
             observer=Killer(), save_every=0,
         )  # fmt: skip
     assert Run(tmp_path / "cut").state.exists()
     again = steal(owner.model, owner.half, "ro", recipe, start="frozen", code_length=20)
-    train(again, open_run(tmp_path / "cut", again.config, resume=True))
+    run_job(again, open_run(tmp_path / "cut", again.config, resume=True))
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], tensor), name
 

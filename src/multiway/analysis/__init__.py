@@ -22,9 +22,9 @@ from multiway.analysis.directions import (
     intro_panels,
     sign_directions,
 )
+from multiway.analysis.input_gradients import saliency
 from multiway.analysis.landscape import QUANTITIES, Landscape, landscapes
 from multiway.analysis.linearity import bend, nonlinearity
-from multiway.analysis.saliency import saliency
 from multiway.analysis.transfer_matrix import transfer
 
 __all__ = [

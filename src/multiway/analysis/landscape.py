@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis.saliency import saliency
+from multiway.analysis.input_gradients import saliency
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count
 from multiway.classifier import EncodedClassifier

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from multiway.analysis.input_gradients import saliency
 from multiway.analysis.landscape import QUANTITIES, landscape_axis, quantity_of
-from multiway.analysis.saliency import saliency
 from multiway.attacks.base import untouched
 from multiway.errors import choose
 

@@ -5,7 +5,7 @@ from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
 from multiway.attacks.checks import AttackWarning
-from multiway.attacks.evaluate import STANDING, Evaluation, Progress, Row, evaluate, predict
+from multiway.attacks.evaluation import STANDING, Evaluation, Progress, Row, evaluate, predict
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
 from multiway.attacks.names import attack_name, attack_words

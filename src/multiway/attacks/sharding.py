@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from multiway.attacks.batches import add_notes
-from multiway.attacks.evaluate import STANDING, Evaluation, Row
+from multiway.attacks.evaluation import STANDING, Evaluation, Row
 from multiway.errors import MultiwayError
 from multiway.statistics import proportion
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from multiway.attacks.base import NO_DECISION, Attack, decisions
 from multiway.attacks.batches import attack_batches, show_warnings
 from multiway.attacks.checks import check_count, check_model, check_scores, warn
-from multiway.attacks.evaluate import predict, score
+from multiway.attacks.evaluation import predict, score
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
 from multiway.errors import MultiwayError

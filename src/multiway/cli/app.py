@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -32,7 +33,7 @@ app = typer.Typer(
 )
 
 # Every command with an example of its use, in the order of the help.
-COMMANDS = {
+COMMANDS: dict[Callable[..., None], str] = {
     demo: "multiway demo --out multiway-demo",
     train: "multiway train --data mnist --backbone a --encoding ro --out runs/a-ro",
     transfer: "multiway transfer runs/a-1ofk runs/a-ro --attack fgsm --eps 0.2",

@@ -191,7 +191,9 @@ def fit(
     if tensorboard:
         observer = training.TensorBoard(progress, out / "tensorboard")
     with progress.shown():
-        training.train(job, run, device=device, save_every=save_every, observer=observer, team=team)
+        training.run_job(
+            job, run, device=device, save_every=save_every, observer=observer, team=team
+        )
     return run
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from multiway.results import METRICS, Cell, Result
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, VERDICTS, StudyResult
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, StudyResult
 
 __all__ = [
     "ABSENT",
@@ -26,7 +26,6 @@ __all__ = [
     "made_rows",
     "papers_goal",
     "seeds_text",
-    "verdict_counts",
     "x_text",
 ]
 
@@ -217,9 +216,3 @@ def made_rows(result: StudyResult) -> list[tuple[str, str]]:
 def identity(result: StudyResult) -> str:
     """The name of a study's result: the study and the scale."""
     return f"{result.name}-{result.scale}"
-
-
-def verdict_counts(results: Iterable[StudyResult]) -> dict[str, int]:
-    """How many claims got each verdict, in the order of the verdicts."""
-    given = [verdict.verdict for result in results for verdict in result.verdicts]
-    return {word: given.count(word) for word in VERDICTS}

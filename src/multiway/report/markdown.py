@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from multiway.files import make_directory, write_atomic
-from multiway.report.labels import LEGEND, MARKS, SMOKE, identity, made_rows, verdict_counts
+from multiway.report.labels import LEGEND, MARKS, SMOKE, identity, made_rows
 from multiway.report.tables import result_tables
-from multiway.studies.result import StudyResult, Verdict
+from multiway.studies.result import StudyResult, Verdict, verdict_counts
 
 __all__ = ["INDEX", "escape", "study_markdown", "write_markdown"]
 

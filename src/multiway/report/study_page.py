@@ -19,12 +19,11 @@ from multiway.report.labels import (
     UNGUIDED,
     identity,
     made_rows,
-    verdict_counts,
 )
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
 from multiway.report.tables import Table, result_tables
-from multiway.studies.result import SCALES, VERDICTS, StudyResult
+from multiway.studies.result import SCALES, VERDICTS, StudyResult, verdict_counts
 
 __all__ = ["write_study_page"]
 

@@ -1,8 +1,9 @@
 """The paper's tables and figures, declared as studies over the library."""
 
 from multiway.studies.collect import collect_result
-from multiway.studies.registry import STUDIES, declare
-from multiway.studies.result import SCALES, StudyResult, load_results, write_result
+from multiway.studies.models import Model
+from multiway.studies.registry import STUDIES, declare, in_order
+from multiway.studies.result import SCALES, StudyResult, load_results, verdict_counts, write_result
 from multiway.studies.scales import Scale, scale_of
 from multiway.studies.study import CellSpec, Study
 
@@ -10,12 +11,15 @@ __all__ = [
     "SCALES",
     "STUDIES",
     "CellSpec",
+    "Model",
     "Scale",
     "Study",
     "StudyResult",
     "collect_result",
     "declare",
+    "in_order",
     "load_results",
     "scale_of",
+    "verdict_counts",
     "write_result",
 ]

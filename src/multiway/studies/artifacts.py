@@ -13,7 +13,7 @@ from multiway.analysis import gradient_signs
 from multiway.artifact import Artifact, BuildContext
 from multiway.attacks import Attack
 from multiway.attacks.base import decisions
-from multiway.attacks.evaluate import score
+from multiway.attacks.evaluation import score
 from multiway.attacks.names import attack_name
 from multiway.attacks.transfer import craft
 from multiway.classifier import EncodedClassifier

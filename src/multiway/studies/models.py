@@ -14,7 +14,7 @@ from multiway.identity import hash_tensors
 from multiway.store import Store
 from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
-from multiway.training import Job, Recipe, Silent, load_run, open_run, prepare, train
+from multiway.training import Job, Recipe, load_run, open_run, prepare, run_job
 
 __all__ = ["Model"]
 
@@ -98,7 +98,7 @@ class Model(Artifact):
         job = self.job(context.store)
         run = open_run(context.folder / "run", job.config, resume=True)
         if not run.finished:
-            train(job, run, device=context.device, observer=_Steps(context))
+            run_job(job, run, device=context.device, observer=_Steps(context))
         last = run.metrics()[-1]
         return {"seconds": last["seconds"], "loss": last["loss"], "recipe": self.recipe.name}
 
@@ -107,7 +107,7 @@ class Model(Artifact):
         return _load_model(store.read(self).folder / "run", device)
 
 
-class _Steps(Silent):
+class _Steps:
     """Passes a training's progress on."""
 
     def __init__(self, context: BuildContext) -> None:
@@ -115,6 +115,9 @@ class _Steps(Silent):
 
     def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
         self._context.progress(step / total)
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Kept by the run itself, in metrics.jsonl."""
 
 
 @lru_cache(maxsize=256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -27,6 +28,7 @@ __all__ = [
     "load_results",
     "read_result",
     "result_path",
+    "verdict_counts",
     "write_result",
 ]
 
@@ -135,3 +137,9 @@ def read_result(path: Path) -> StudyResult:
 def load_results(store: Path) -> list[StudyResult]:
     """All results in a store, by name; none where nothing was measured yet."""
     return [read_result(path) for path in sorted((store / "results").glob("*.json"))]
+
+
+def verdict_counts(results: Iterable[StudyResult]) -> dict[str, int]:
+    """How many claims got each verdict, in the order of the verdicts."""
+    given = [verdict.verdict for result in results for verdict in result.verdicts]
+    return {word: given.count(word) for word in VERDICTS}

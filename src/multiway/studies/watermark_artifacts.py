@@ -17,7 +17,7 @@ from multiway.studies.images import Images
 from multiway.studies.measures import Measure
 from multiway.studies.models import Model
 from multiway.training import Job
-from multiway.watermark import Detection, Key, Mark, embed, halves, judge, make_key, steal
+from multiway.watermark import Detection, Key, Mark, detect, embed, halves, make_key, steal
 
 __all__ = ["Detected", "MarkShare", "Marked", "Owned", "Recognised", "Thief"]
 
@@ -135,7 +135,7 @@ class MarkShare(Measure):
 class Detected(Measure):
     """The share of suspects, one for each seed, that an owner can show to carry the mark.
 
-    Each is judged by `multiway.watermark.judge` against networks that never saw the mark. Some of
+    Each is judged by `multiway.watermark.detect` against networks that never saw the mark. Some of
     them should be as weak as a thief's: what says anything to strange images says the target too.
     """
 
@@ -156,7 +156,7 @@ class Detected(Measure):
         """What the owner finds on each suspect."""
         rates = {each.key: each.share(store, "mark") for each in self.unmarked}
         return [
-            judge(
+            detect(
                 suspect.title(),
                 suspect.share(store, "mark"),
                 # An innocent suspect is no reference for itself.

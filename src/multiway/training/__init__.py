@@ -1,6 +1,6 @@
 """Training: recipes, the loop, and runs that survive a kill."""
 
-from multiway.training.accuracy import accuracy
+from multiway.training.clean_accuracy import accuracy
 from multiway.training.distributed import PRECISIONS, Team, check_shares, launched_size
 from multiway.training.jobs import (
     default_recipe,

@@ -16,8 +16,8 @@ from multiway.data import ImageSet, flip, pad_crop, to_float
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
-from multiway.training.accuracy import accuracy
 from multiway.training.adversary import InnerAttack
+from multiway.training.clean_accuracy import accuracy
 from multiway.training.distributed import Team, WorkerLost, check_shares
 from multiway.training.losses import OuterLoss
 from multiway.training.overfitting import Watch, robust_accuracy, watched_images

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.attacks import PGD, AttackWarning
-from multiway.attacks.evaluate import predict
+from multiway.attacks.evaluation import predict
 from multiway.data import ImageSet, to_float
 from multiway.randomness import generator
 from multiway.statistics import Interval, proportion

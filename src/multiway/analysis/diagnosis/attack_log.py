@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from multiway.attacks import Attack, AttackResult, AttackWarning, transfer
 from multiway.attacks.batches import Batch, show_warnings
 from multiway.attacks.checks import check_count, check_labels_and_targets
-from multiway.attacks.evaluate import predict
+from multiway.attacks.evaluation import predict
 from multiway.attacks.names import attack_name, attack_words
 from multiway.results import Cell
 from multiway.statistics import Interval, proportion
@@ -199,7 +199,8 @@ class AttackLog:
         with warnings.catch_warnings():
             # They are part of the diagnosis, each kind once.
             warnings.simplefilter("ignore", AttackWarning)
-            self.warnings.update(show_warnings(batches, self.warnings))
+            notes = show_warnings(batches, self.warnings)
+            self.warnings |= {kind: str(note) for kind, note in notes.items()}
         result = AttackResult.join([batch.result for batch in batches]) if batches else None
         return self._keep(name, family, attack, among, given, result)
 
