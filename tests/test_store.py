@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_piece_is_made_once_and_found_again(store: Store, log: Path) -> None:
+def test_an_artifact_is_made_once_and_found_again(store: Store, log: Path) -> None:
     artifact = Tiny("a", log)
     assert artifact not in store
     with pytest.raises(MultiwayError, match="tiny a is not in .*; run it first"):
@@ -56,8 +56,8 @@ class Counting(Tiny):
 def test_a_record_is_what_it_was_after_json(store: Store, log: Path) -> None:
     artifact = Counting("counts", log)
     store.make(artifact)
-    told = Store(store.directory).read(artifact).notes
-    assert told == {"counts": {"1": 0.1, "2": 0.2, "10": 1.0}, "pair": [1, None]}
+    notes = Store(store.directory).read(artifact).notes
+    assert notes == {"counts": {"1": 0.1, "2": 0.2, "10": 1.0}, "pair": [1, None]}
 
 
 def test_identity_decides_the_key(log: Path) -> None:
@@ -111,7 +111,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], object], str]] = {
 
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_damage_is_seen_and_set_aside(store: Store, log: Path, kind: str) -> None:
-    name, damage, told = DAMAGE[kind]
+    name, damage, message = DAMAGE[kind]
     artifact, other = Tiny("a", log), Tiny("b", log)
     store.make(artifact)
     store.make(other)
@@ -120,7 +120,7 @@ def test_damage_is_seen_and_set_aside(store: Store, log: Path, kind: str) -> Non
         file.write_text(file.read_text().rstrip())  # so that the last byte counts
     damage(file)
     fresh = Store(store.directory)
-    with pytest.raises(Damaged, match=told):
+    with pytest.raises(Damaged, match=message):
         fresh.read(artifact)
     aside = fresh.set_aside(artifact)
     assert aside is not None
@@ -133,7 +133,7 @@ def test_damage_is_seen_and_set_aside(store: Store, log: Path, kind: str) -> Non
     assert fresh.read(other).notes == {"attempt": 1}
 
 
-def test_a_piece_without_its_record_is_made_again(store: Store, log: Path) -> None:
+def test_an_artifact_without_its_record_is_made_again(store: Store, log: Path) -> None:
     artifact = Tiny("a", log)
     store.make(artifact)
     (store.read(artifact).folder / "artifact.json").unlink()
@@ -143,8 +143,8 @@ def test_a_piece_without_its_record_is_made_again(store: Store, log: Path) -> No
     assert len(list((store.directory / "damaged").iterdir())) == 1
 
 
-def test_a_whole_piece_is_not_set_aside(store: Store, log: Path) -> None:
-    # Two processes may find the same damage; the slower one must not touch what the other mended.
+def test_a_whole_artifact_is_not_set_aside(store: Store, log: Path) -> None:
+    # Two processes may find the same damage; the slower one must not touch what the other repaired.
     artifact = Tiny("a", log)
     store.make(artifact)
     assert store.set_aside(artifact) is None
@@ -152,7 +152,7 @@ def test_a_whole_piece_is_not_set_aside(store: Store, log: Path) -> None:
     assert store.set_aside(Tiny("b", log)) is None
 
 
-def test_another_process_keeps_its_piece(store: Store, log: Path) -> None:
+def test_another_process_keeps_its_artifact(store: Store, log: Path) -> None:
     artifact = Tiny("a", log)
     lock = store.directory / "locks" / artifact.key
     with lock.open("w") as file:
@@ -168,9 +168,9 @@ def test_no_two_processes_have_a_lock(tmp_path: Path) -> None:
     # The file of a lock comes and goes, which must not open a gap.
     program = "tiny.fight(sys.argv[1], sys.argv[2], 1.5)"
     runs = [start(program, tmp_path / "lock", tmp_path / "prize") for _ in range(3)]
-    told = [run.communicate(timeout=60) for run in runs]
-    assert [run.returncode for run in runs] == [0, 0, 0], told
-    assert sum(int(out) for out, _ in told) > 100
+    said = [run.communicate(timeout=60) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0, 0], said
+    assert sum(int(out) for out, _ in said) > 100
 
 
 def test_a_lock_on_a_deleted_file_counts_for_nothing(store: Store, log: Path) -> None:
@@ -210,7 +210,7 @@ def test_damaged_leftovers_are_set_aside(store: Store, log: Path, left: str) -> 
     assert len(list((store.directory / "damaged").iterdir())) == 1
 
 
-def test_an_error_of_the_piece_leaves_its_work(store: Store, log: Path) -> None:
+def test_an_error_of_the_artifact_leaves_its_work(store: Store, log: Path) -> None:
     artifact = Tiny("a", log, how="fails")
     for _ in range(2):
         with pytest.raises(MultiwayError, match="it was made to fail"):
@@ -239,9 +239,9 @@ def test_a_full_disk(small_disk: Path, log: Path) -> None:
     for _ in range(2):  # the second attempt goes on from what the first has left
         with pytest.raises(MultiwayError) as raised:
             store.make(big)
-        told = str(raised.value)
-        assert "No space left on device; free some space and start again" in told
-        assert "\n" not in told
+        message = str(raised.value)
+        assert "No space left on device; free some space and start again" in message
+        assert "\n" not in message
     assert times_made(log, "b") == 2
     assert not (store.directory / "damaged").exists()
     assert big not in store
@@ -296,7 +296,7 @@ def test_two_processes_may_create_it_at_once(tmp_path: Path) -> None:
     assert Store(folder).directory == store.directory
 
 
-def test_damage_is_mended_by_a_computation(store: Store, log: Path) -> None:
+def test_damage_is_repaired_by_a_computation(store: Store, log: Path) -> None:
     parent = Tiny("a", log)
     child, other = Tiny("b", log, (parent,)), Tiny("c", log)
     for artifact in (parent, child, other):

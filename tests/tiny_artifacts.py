@@ -54,8 +54,6 @@ class Tiny(Artifact):
     takes: float = field(default=0.0, compare=False)
     guess: float = field(default=1.0, compare=False)
 
-    kind = "tiny"
-
     def title(self) -> str:
         return f"tiny {self.name}"
 
@@ -119,7 +117,7 @@ def times_made(log: Path, name: str) -> int:
 
 
 class Watching(Silent):
-    """Keeps what it is told."""
+    """Keeps what it sees."""
 
     def __init__(self) -> None:
         self.order: list[str] = []

@@ -15,7 +15,7 @@ from multiway.engine import compute
 from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
 from multiway.store import Store
-from multiway.studies import declare, scale_of
+from multiway.studies import collect_result, declare, scale_of
 from tiny_artifacts import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
 
 pytest.importorskip("ray", reason="the extra multiway[cluster] is not installed")
@@ -105,9 +105,9 @@ def test_a_study_whose_worker_is_killed(place: Place) -> None:
     assert len(killed) == 1
     assert len(watch.notes) == 1
     assert "its process died (WorkerCrashedError); it is tried again" in watch.notes[0]
-    found = collect_result(study, scale, place.store)
-    assert len(found.cells) == 18
-    assert all(-1 <= cell.measured <= 1 for cell in found.cells)
+    result = collect_result(study, scale, place.store)
+    assert len(result.cells) == 18
+    assert all(-1 <= cell.value <= 1 for cell in result.cells)
 
 
 def test_errors_are_not_tried_again_and_deaths_three_times(place: Place) -> None:
