@@ -45,21 +45,18 @@ def write_saliency(
     images: Tensor,
     labels: Tensor,
     gradients: Mapping[str, Mapping[str, Tensor]],
-    samples: Sequence[int] | None = None,
 ) -> Path:
-    """Write what `draw_saliency` shows; see `read_pictures`.
+    """Write what `draw_saliency` shows of the first images of a set; see `read_pictures`.
 
     Args:
         gradients: by objective, what `multiway.analysis.saliency` gave.
-        samples: the numbers of the images in their set; 0, 1, 2, ... when not given.
     """
-    numbers = torch.tensor(list(range(len(images)) if samples is None else samples))
     maps = {
         f"{GRADIENT}/{objective}/{name}": gradient
         for objective, models in gradients.items()
         for name, gradient in models.items()
     }
-    tensors = {"images": images, "labels": labels, "samples": numbers, **maps}
+    tensors = {"images": images, "labels": labels, "samples": torch.arange(len(images)), **maps}
     # Copies: of tensors that share their memory, only one would be written.
     copies = {name: each.detach().cpu().clone() for name, each in tensors.items()}
     # A file sorts its names; the maps are shown in the order they came.

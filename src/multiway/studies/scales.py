@@ -180,8 +180,14 @@ def _changed(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
     return Recipe.model_validate(values)
 
 
-_DIGITS = {"epochs": 3}
 _EIGHT = 8 / 255
+
+
+def _clean(epochs: int | None) -> dict[str, Setting]:
+    """The paper's networks A and C on MNIST."""
+    changes = {} if epochs is None else {"epochs": epochs}
+    return {name: Setting("mnist", name.lower(), "paper-mnist", changes, 0.2) for name in "AC"}
+
 
 _SCALES: dict[str, Scale] = {
     "smoke": Scale(
@@ -190,9 +196,9 @@ _SCALES: dict[str, Scale] = {
         images=100,
         hard_images=50,
         clean={
-            "A": Setting("mnist5k", "wong", "digits", _DIGITS, 0.2),
+            "A": Setting("mnist5k", "wong", "digits", {"epochs": 3}, 0.2),
             # Without convolutions, and so unlike A as can be.
-            "C": Setting("mnist5k", "d", "digits", _DIGITS, 0.2),
+            "C": Setting("mnist5k", "d", "digits", {"epochs": 3}, 0.2),
         },
         robust={
             "MNIST": Setting(
@@ -212,10 +218,7 @@ _SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2),
         images=1000,
         hard_images=500,
-        clean={
-            "A": Setting("mnist", "a", "paper-mnist", {"epochs": 2}, 0.2),
-            "C": Setting("mnist", "c", "paper-mnist", {"epochs": 2}, 0.2),
-        },
+        clean=_clean(epochs=2),
         robust={
             "MNIST": Setting("mnist", "wong", "robust-mnist", {}),
             "CIFAR-10": Setting("cifar10", "resnet-8-small", "robust-cifar", {}, _EIGHT),
@@ -237,10 +240,7 @@ _SCALES: dict[str, Scale] = {
         seeds=(0, 1, 2),
         images=None,
         hard_images=1000,
-        clean={
-            "A": Setting("mnist", "a", "paper-mnist", {}, 0.2),
-            "C": Setting("mnist", "c", "paper-mnist", {}, 0.2),
-        },
+        clean=_clean(epochs=None),
         robust={
             "MNIST": Setting("mnist", "madry", "paper-mnist-mixed", {}),
             "CIFAR-10": Setting("cifar10", "wrn-34-10", "paper-cifar10-mixed", {}, _EIGHT),
