@@ -1,11 +1,13 @@
-"""Artifacts that take no time and say what became of them, for processes that import this module."""
+"""Artifacts that take no time and say what became of them, for processes that import this."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,22 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from multiway.artifact import Artifact, BuildContext
-from multiway.engine import Finished, LocalEngine, Silent, compute
-from multiway.engine.cluster import RayEngine
+from multiway.engine import Finished, LocalEngine, Observer, compute
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.locks import locked
+from multiway.ray_engine import RayEngine
 from multiway.store import Store
 
 __all__ = [
+    "Careless",
     "Threads",
     "Tiny",
     "Watching",
     "alive",
     "fight",
+    "marked",
     "processes_of",
     "row",
     "run_row",
-    "run_sleeper",
     "start",
     "times_made",
     "until",
@@ -53,6 +56,8 @@ class Tiny(Artifact):
     how: str = field(default="well", compare=False)
     takes: float = field(default=0.0, compare=False)
     guess: float = field(default=1.0, compare=False)
+
+    kind = "tiny"
 
     def title(self) -> str:
         return f"tiny {self.name}"
@@ -80,8 +85,6 @@ class Tiny(Artifact):
             raise ZeroDivisionError("a defect")
         if self.how == "dies" or (self.how == "dies once" and attempt == 1):
             os.kill(os.getpid(), 9)
-        if self.how == "sleeps":
-            time.sleep(60)  # without a word, as in a long step
         if self.how == "fills":
             (context.folder / "big").write_bytes(bytes(64 * 2**20))
         if self.how == "goes on":
@@ -111,13 +114,26 @@ class Threads(Tiny):
         return {"threads": torch.get_num_threads()}
 
 
+class Careless(Tiny):
+    """Warns as a library does, and as an attack does of something it has noted and of more."""
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        from multiway.attacks import AttackWarning
+
+        for _ in range(2):
+            warnings.warn("a NaN on the way", RuntimeWarning, stacklevel=1)
+        warnings.warn(AttackWarning("no-start", "shown again"), stacklevel=1)
+        warnings.warn(AttackWarning("nan-gradients", "at 2 of 3 images"), stacklevel=1)
+        return {"warnings": {"no-start": "as the attack has noted it"}}
+
+
 def times_made(log: Path, name: str) -> int:
     """How many attempts at the artifact there were, by any process."""
     return len(list(log.glob(f"{name}-*")))
 
 
-class Watching(Silent):
-    """Keeps what it sees."""
+class Watching(Observer):
+    """Keeps what it is told."""
 
     def __init__(self) -> None:
         self.order: list[str] = []
@@ -162,14 +178,13 @@ def run_row(store: str, log: str, count: int, takes: float, jobs: int, engine: s
         compute(row(Path(log), count, takes), context, workers)
 
 
-def run_sleeper(store: str, log: str) -> None:
-    """Begin an artifact that says nothing for a minute."""
-    context = Store(Path(store))
-    compute([Tiny("sleeper", Path(log), how="sleeps")], context, LocalEngine(context, 1))
+def start(
+    program: str, *arguments: object, mark: str = "", **options: Any
+) -> subprocess.Popen[str]:
+    """A Python process of its own that knows this module; `program` uses it as `tiny`.
 
-
-def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:
-    """A Python process of its own that knows this module; `program` uses it as `tiny`."""
+    `mark` is in the environment of all that it starts, see `marked`.
+    """
     path = os.pathsep.join(context for context in sys.path if context)
     return subprocess.Popen(
         [
@@ -178,7 +193,7 @@ def start(program: str, *arguments: object, **options: Any) -> subprocess.Popen[
             f"import sys, tiny_artifacts as tiny; {program}",
             *map(str, arguments),
         ],
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": path, "MULTIWAY_TEST": mark},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -209,6 +224,16 @@ def until(condition: Callable[[], bool], seconds: float = 120) -> None:
 def processes_of(log: Path) -> set[int]:
     """The numbers of all processes that have begun an artifact."""
     return {int(note.read_text() or 0) for note in log.iterdir()} - {0}
+
+
+def marked(mark: str) -> set[int]:
+    """The living processes with that mark in their environment."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"MULTIWAY_TEST={mark}\0".encode() in (folder / "environ").read_bytes():
+                found.add(int(folder.name))
+    return {process for process in found if alive(process)}
 
 
 def alive(process: int) -> bool:

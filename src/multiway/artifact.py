@@ -111,7 +111,7 @@ class Record:
         folder: where its files are.
         seconds: that it took.
         versions: of the code that made it.
-        notes: what `make` returned.
+        notes: what `make` returned, and under `warnings` what it warned of, by kind.
     """
 
     folder: Path

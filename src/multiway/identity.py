@@ -6,18 +6,17 @@ import functools
 import hashlib
 import inspect
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 __all__ = ["describe", "describe_fields", "digest", "fingerprint", "hash_tensors"]
-
-# What every module has. Its mode is not its own: it is attacked in eval mode.
-INHERITED = frozenset(vars(nn.Module()))
 
 
 def describe(value: Any) -> Any:
@@ -35,7 +34,8 @@ def describe(value: Any) -> Any:
         return value.identity()
     if is_dataclass(value) and not isinstance(value, type):
         return describe_fields(value)
-    if isinstance(value, Tensor):
+    # A store is read without torch, which takes seconds to load and has made every tensor.
+    if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):
         return hash_tensors(value)
     if isinstance(value, list | tuple):
         return [describe(item) for item in value]
@@ -63,6 +63,8 @@ def digest(content: Any) -> str:
 
 def hash_tensors(*tensors: Tensor) -> str:
     """The SHA-256 of values, shapes and types."""
+    import torch
+
     content = hashlib.sha256()
     for tensor in tensors:
         data = tensor.detach().cpu().contiguous()
@@ -91,13 +93,19 @@ def fingerprint(model: nn.Module, **others: Any) -> str:
 
 def _attributes(module: nn.Module) -> dict[str, Any]:
     """What `module` itself keeps beside its parts, weights and mode, as JSON."""
-    own = {name: value for name, value in vars(module).items() if name not in INHERITED}
+    from torch import nn
+
+    # What every module has. Its mode is not its own: it is attacked in eval mode.
+    inherited = vars(nn.Module())
+    own = {name: value for name, value in vars(module).items() if name not in inherited}
     plain = {name: _plain(value) for name, value in own.items()}
     return {"type": type(module).__qualname__, **plain}
 
 
 def _plain(value: Any) -> Any:
     """A plain value, or values in a list or dict, as JSON; None for an object of another kind."""
+    import torch
+
     if isinstance(value, (list, tuple, set, frozenset)):
         items = [_plain(item) for item in value]
         return sorted(items, key=repr) if isinstance(value, (set, frozenset)) else items
@@ -111,6 +119,6 @@ def _plain(value: Any) -> Any:
         return getattr(value, "__qualname__", None)
     if isinstance(value, functools.partial):
         return [_plain(value.func), _plain(value.args), _plain(value.keywords)]
-    if isinstance(value, (Tensor, bool, int, float, str, type(None))):
+    if isinstance(value, (torch.Tensor, bool, int, float, str, type(None))):
         return describe(value)
     return None

@@ -10,7 +10,8 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,10 +157,15 @@ class Store:
         make_directory(work)
         started = time.monotonic()
         try:
-            made = artifact.make(BuildContext(self, work, device, progress))
+            with warnings.catch_warnings(record=True) as caught:
+                made = artifact.make(BuildContext(self, work, device, progress))
+            if caught:
+                made = {**made, "warnings": {**_by_kind(caught), **made.get("warnings", {})}}
             self._finish(artifact, work, {**made, **notes}, time.monotonic() - started)
         except OSError as error:
             raise _broken(error, work) from error
+        for each in caught:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
     def _finish(
         self, artifact: Artifact, work: Path, notes: dict[str, Any], seconds: float
@@ -200,6 +206,14 @@ class Store:
 
     def _lock(self, artifact: Artifact) -> contextlib.AbstractContextManager[bool]:
         return locked(make_directory(self.directory / "locks") / artifact.key)
+
+
+def _by_kind(caught: Sequence[warnings.WarningMessage]) -> dict[str, str]:
+    """Warnings by what they call their kind, or by their class: the first of each."""
+    kinds: dict[str, str] = {}
+    for each in caught:
+        kinds.setdefault(getattr(each.message, "kind", each.category.__name__), str(each.message))
+    return kinds
 
 
 def _broken(error: OSError, path: Path) -> MultiwayError:

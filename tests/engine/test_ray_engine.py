@@ -1,24 +1,73 @@
-"""A real Ray cluster of two workers on this machine."""
+"""A real Ray cluster of two workers on this machine; and one line, soon, where there is none."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from conftest import Command
+from multiway import ray_engine
 from multiway.engine import compute
-from multiway.engine.cluster import RayEngine
 from multiway.errors import MultiwayError
+from multiway.ray_engine import RayEngine
 from multiway.store import Store
-from multiway.studies import collect_result, declare, scale_of
 from tiny_artifacts import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
 
 pytest.importorskip("ray", reason="the extra multiway[cluster] is not installed")
+
+
+# First what is refused, as long as this process has not joined a cluster.
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store").create()
+
+
+def test_ray_is_not_installed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MultiwayError) as raised:
+        RayEngine(store)
+    assert str(raised.value) == (
+        '--engine ray needs Ray, which is not installed: pip install "multiway[cluster]"'
+    )
+
+
+def test_addresses_without_a_cluster(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        free = f"127.0.0.1:{probe.getsockname()[1]}"
+    started = time.monotonic()
+    for address in (free, f"ray://{free}"):
+        said = f"no Ray cluster at {address}: .*refused; start it with"
+        with pytest.raises(MultiwayError, match=said):
+            RayEngine(store, address=address)
+    assert time.monotonic() - started < 10
+    for address in ("here", "host:", ":6379", "host:port", ""):
+        with pytest.raises(MultiwayError, match=f"--address is HOST:PORT, .* not '{address}'"):
+            RayEngine(store, address=address)
+    monkeypatch.setattr(ray_engine, "JOIN", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        said = f"something answers at {address}, but it is no Ray"
+        with pytest.raises(MultiwayError, match=said):
+            RayEngine(store, address=address)
+
+
+def test_jobs_are_at_least_one(store: Store) -> None:
+    with pytest.raises(MultiwayError, match="--jobs is the number of tasks at once, 1 or more"):
+        RayEngine(store, jobs=0)
 
 
 @dataclass(frozen=True)
@@ -34,15 +83,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("ray")
     store = Store(folder / "store").create()
     (folder / "log").mkdir()
-    engine = RayEngine(store, jobs=2)
-    yield Place(store, engine, folder / "log")
-    engine.close()
+    with closing(RayEngine(store, jobs=2)) as engine:
+        yield Place(store, engine, folder / "log")
 
 
 def test_one_worker_is_killed_and_all_is_done(
     place: Place, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    parts = tuple(Tiny(f"part{number}", place.log, takes=1.5) for number in range(3))
+    parts = tuple(Tiny(f"part{number}", place.log, takes=0.8) for number in range(3))
     whole = Tiny("whole", place.log, parts)
     killed: list[int] = []
 
@@ -67,9 +115,7 @@ def test_one_worker_is_killed_and_all_is_done(
     assert "tiny part0: its process died (WorkerCrashedError); it is tried again" in watch.notes[0]
     assert any(0 < share < 1 for share in watch.shares)
     assert list((place.store.directory / "work").iterdir()) == []
-    told = capfd.readouterr()
-    assert told.out == ""  # stdout is for results
-    assert told.err == ""
+    assert capfd.readouterr() == ("", "")  # stdout is for results
 
 
 def working() -> list[int]:
@@ -87,37 +133,37 @@ def working() -> list[int]:
     return found
 
 
-def test_a_study_whose_worker_is_killed(place: Place) -> None:
-    scale = scale_of("smoke", trial=True)
-    study = declare("correlation", scale)
+def test_a_study_whose_worker_is_killed(place: Place, in_process: Command, tmp_path: Path) -> None:
     killed: list[int] = []
 
     def kill() -> None:
-        until(lambda: any((place.store.directory / "work").glob("model-*")) and bool(working()))
+        until(lambda: any((tmp_path / "s" / "work").glob("model-*")) and bool(working()))
         killed.append(working()[0])
         os.kill(killed[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    watch = Watching()
-    compute(study.artifacts(), place.store, place.engine, watch)
+    ran = in_process(
+        "reproduce", "confidence", "--scale", "smoke", "--trial", "--engine", "ray",
+        "--store", "s", "--json",
+    )  # fmt: skip
     killer.join()
+    assert ran.returncode == 0, ran.stderr
     assert len(killed) == 1
-    assert len(watch.notes) == 1
-    assert "its process died (WorkerCrashedError); it is tried again" in watch.notes[0]
-    result = collect_result(study, scale, place.store)
-    assert len(result.cells) == 18
-    assert all(-1 <= cell.value <= 1 for cell in result.cells)
+    assert ran.stderr.count("its process died (WorkerCrashedError); it is tried again") == 1
+    (result,) = json.loads(ran.stdout)["results"]
+    assert len(result["cells"]) == 3
 
 
 def test_errors_are_not_tried_again_and_deaths_three_times(place: Place) -> None:
+    threads = Threads("threads", place.log)
     bad = Tiny("bad", place.log, how="fails")
     broken = Tiny("broken", place.log, how="breaks")
     dying = Tiny("dying", place.log, how="dies")
     good = Tiny("good", place.log, guess=0.0)
     watch = Watching()
     with pytest.raises(MultiwayError, match="2 others failed too"):
-        compute([bad, broken, dying, good], place.store, place.engine, watch)
+        compute([bad, broken, dying, good, threads], place.store, place.engine, watch)
     assert [times_made(place.log, name) for name in ("bad", "broken", "dying", "good")] == [
         1, 1, 3, 1,
     ]  # fmt: skip
@@ -126,13 +172,8 @@ def test_errors_are_not_tried_again_and_deaths_three_times(place: Place) -> None
         watch.outcomes["tiny broken"].error
     )
     assert "3 times in all" in str(watch.outcomes["tiny dying"].error)
+    assert place.store.read(threads).notes == {"threads": 1}
     assert place.engine.capacity == 2
-
-
-def test_one_thread_a_task(place: Place) -> None:
-    artifact = Threads("threads", place.log)
-    compute([artifact], place.store, place.engine)
-    assert place.store.read(artifact).notes == {"threads": 1}
 
 
 def test_a_store_that_the_hosts_do_not_see(place: Place, tmp_path: Path) -> None:
@@ -162,8 +203,8 @@ def test_a_cluster_by_its_address(place: Place, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     program = "tiny.run_row(sys.argv[1], sys.argv[2], 2, 0.0, 2, sys.argv[3])"
     run = start(program, tmp_path / "store", tmp_path / "log", address)
-    out, told = run.communicate(timeout=240)
-    assert run.returncode == 0, told
+    out, errors = run.communicate(timeout=240)
+    assert run.returncode == 0, errors
     assert out == ""
     store, parts = Store(tmp_path / "store"), tuple(Tiny(f"part{i}", tmp_path) for i in range(2))
     assert Tiny("all", tmp_path, parts).text(store) == "all(part0(),part1())"

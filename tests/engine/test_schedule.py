@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from multiway.engine import LocalEngine, compute, order
-from multiway.engine.schedule import urgency
+from multiway.engine import LocalEngine, compute, order, urgency
 from multiway.errors import MultiwayError
 from multiway.store import Store
-from tiny_artifacts import Tiny, Watching, start, times_made, until
+from tiny_artifacts import Tiny, Watching, times_made, until
 
 
 @dataclass(frozen=True)
@@ -25,13 +28,12 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    """One process for all tests here, as the start of each takes seconds."""
+    """One process for all tests here."""
     folder = tmp_path_factory.mktemp("schedule")
-    store = Store(folder / "store").create()
     (folder / "log").mkdir()
-    engine = LocalEngine(store, 1)
-    yield Place(store, engine, folder / "log")
-    engine.close()
+    store = Store(folder / "store").create()
+    with closing(LocalEngine(store, 1)) as engine:
+        yield Place(store, engine, folder / "log")
 
 
 def test_parents_come_before_children_and_each_once(tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_nothing_is_computed_twice(place: Place) -> None:
     assert watch.there == ["tiny once-a", "tiny once-b"]
 
 
-def test_what_only_finished_pieces_need_is_not_made(place: Place) -> None:
+def test_what_only_finished_artifacts_need_is_not_made(place: Place) -> None:
     parent = Tiny("gone-a", place.log)
     child = Tiny("gone-b", place.log, (parent,))
     compute([child], place.store, place.engine)
@@ -90,26 +92,26 @@ def test_what_only_finished_pieces_need_is_not_made(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "said"),
     [
         ("fails", "it was made to fail"),
         ("breaks", r"ZeroDivisionError: a defect \(tiny_artifacts.py"),
     ],
 )
-def test_a_failure_leaves_the_others_done(place: Place, how: str, told: str) -> None:
+def test_a_failure_leaves_the_others_done(place: Place, how: str, said: str) -> None:
     bad = Tiny(f"{how}-bad", place.log, how=how)
     child = Tiny(f"{how}-child", place.log, (bad,))
     good = Tiny(f"{how}-good", place.log)
     watch = Watching()
-    with pytest.raises(MultiwayError, match=f"tiny {how}-bad: {told}") as raised:
+    with pytest.raises(MultiwayError, match=f"tiny {how}-bad: {said}") as raised:
         compute([child, good], place.store, place.engine, watch)
     assert "1 that need them were left out. What is finished is kept" in str(raised.value)
     assert good.text(place.store) == f"{how}-good()"
     assert times_made(place.log, f"{how}-bad") == 1
     assert times_made(place.log, f"{how}-child") == 0
     assert watch.outcomes[f"tiny {how}-bad"].error is not None
-    mended = Tiny(f"{how}-bad", place.log)
-    compute([Tiny(f"{how}-child", place.log, (mended,))], place.store, place.engine)
+    repaired = Tiny(f"{how}-bad", place.log)
+    compute([Tiny(f"{how}-child", place.log, (repaired,))], place.store, place.engine)
     assert child.text(place.store) == f"{how}-child({how}-bad())"
 
 
@@ -119,42 +121,61 @@ def test_two_failures_are_counted(place: Place) -> None:
         compute(bad, place.store, place.engine)
 
 
-def test_a_piece_in_another_process_is_waited_for(place: Place) -> None:
-    program = (
-        "from pathlib import Path; from multiway.store import Store;"
-        "Store(Path(sys.argv[1])).make(tiny.Tiny('busy', Path(sys.argv[2]), takes=3.0))"
-    )
-    other = start(program, place.store.directory, place.log)
-    try:
-        until(lambda: times_made(place.log, "busy") == 1)
-        watch = Watching()
-        mine = Tiny("busy", place.log)
-        child, free = Tiny("child-busy", place.log, (mine,)), Tiny("free-busy", place.log)
-        compute([child, free], place.store, place.engine, watch)
-    finally:
-        other.communicate(timeout=60)
-    assert other.returncode == 0
+def test_an_artifact_in_another_process_is_waited_for(place: Place) -> None:
+    busy = Tiny("busy", place.log, takes=1.5)
+    other = threading.Thread(target=Store(place.store.directory).make, args=(busy,))
+    other.start()
+    until(lambda: times_made(place.log, "busy") == 1)
+    watch = Watching()
+    child, free = Tiny("child-busy", place.log, (busy,)), Tiny("free-busy", place.log)
+    compute([child, free], place.store, place.engine, watch)
+    other.join()
     assert watch.waited == {"tiny busy"}
     assert times_made(place.log, "busy") == 1
     assert child.text(place.store) == "child-busy(busy())"
 
 
-def test_a_piece_that_another_process_gave_up_is_made_here(place: Place) -> None:
-    program = (
-        "from pathlib import Path; from multiway.store import Store;"
-        "Store(Path(sys.argv[1])).make(tiny.Tiny('left', Path(sys.argv[2]), takes=2, how='dies'))"
+HOLD = """
+import os, signal, sys
+from pathlib import Path
+from multiway.locks import locked
+with locked(Path(sys.argv[1])) as mine:
+    print(mine, flush=True)
+    signal.pause()
+"""
+
+
+def test_an_artifact_that_another_process_gave_up_is_made_here(place: Place) -> None:
+    artifact = Tiny("left", place.log)
+    lock = place.store.directory / "locks" / artifact.key
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(lock)], stdout=subprocess.PIPE, text=True
     )
-    other = start(program, place.store.directory, place.log)
-    until(lambda: times_made(place.log, "left") == 1)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "True\n"
     watch = Watching()
-    compute([Tiny("left", place.log)], place.store, place.engine, watch)
-    assert other.wait(60) == -9
+
+    def kill() -> None:
+        until(lambda: bool(watch.waited))
+        other.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    started = time.monotonic()
+    compute([artifact], place.store, place.engine, watch)
+    assert time.monotonic() - started < 60
+    killer.join()
+    other.communicate()
     assert watch.waited == {"tiny left"}
-    assert times_made(place.log, "left") == 2
-    assert Tiny("left", place.log).text(place.store) == "left()"
+    assert times_made(place.log, "left") == 1
+
+
+class Full(LocalEngine):
+    """Has room for nothing."""
+
+    capacity = 0
 
 
 def test_an_engine_without_room_is_refused(place: Place) -> None:
-    engine = SimpleNamespace(capacity=0)
     with pytest.raises(MultiwayError, match="the engine can run nothing"):
-        compute([Tiny("a", place.log)], place.store, engine)
+        compute([Tiny("a", place.log)], place.store, Full(place.store))

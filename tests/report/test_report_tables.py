@@ -9,7 +9,7 @@ from multiway.report.labels import facts, made_rows
 from multiway.report.tables import cell_text, result_tables
 from multiway.results import Cell
 from multiway.statistics import Interval, mean
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED
+from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, verdict_counts
 from study_results import (
     FGSM,
     accuracy,

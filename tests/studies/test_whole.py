@@ -8,7 +8,7 @@ import pytest
 from small_studies import make, shared_store
 
 from multiway.artifact import Artifact
-from multiway.engine import LocalEngine, Silent, compute, order
+from multiway.engine import LocalEngine, Observer, compute, order
 from multiway.store import Store
 from multiway.studies import STUDIES, StudyResult, collect_result, declare, scale_of, write_result
 from multiway.studies.artifacts import Corrupted, Crafted, Decided
@@ -58,7 +58,7 @@ def test_a_study_is_whole(name: str, store: Store, tmp_path: Path) -> None:
     assert result.provenance.attack_seed == (0 if attacked or drawn else None)
 
 
-class Left(Silent):
+class Left(Observer):
     """Remembers what was to be made."""
 
     left: list[Artifact]

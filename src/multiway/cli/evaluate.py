@@ -255,7 +255,7 @@ def _attacked(
         replace(each, progress=_passes()) if isinstance(each, mw.Boundary) else each
         for each in attacks
     ]
-    mine = team.shard(len(data))
+    mine = team.indices(len(data))
     with warnings.catch_warnings(), attack_progress() as progress:
         # Said below, in one line each.
         warnings.simplefilter("ignore", mw.attacks.AttackWarning)

@@ -1,148 +1,135 @@
-"""`--workers N`: the same command in N processes on this machine."""
+"""`--workers N`: the same command in N processes on this machine, by torch's elastic launcher."""
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import TYPE_CHECKING
 
 from multiway.errors import MultiwayError
+from multiway.processes import cores
 
-__all__ = ["run_workers"]
+if TYPE_CHECKING:
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-# Seconds that the others get to end by themselves once one of them has ended badly.
-PATIENCE = 20.0
+__all__ = ["check_workers", "run_worker", "run_workers"]
+
 # Lines that are shown of a worker that failed.
 LAST_WORDS = 30
-# The variable that tells a worker who has started it.
-LAUNCHER = "MULTIWAY_LAUNCHER"
+# More than so many processes for each core bring a machine down, and nobody any time.
+PER_CORE = 4
+# What a worker runs: before anything is loaded that takes time, it is bound to its launcher.
+WORKER = (
+    "from multiway.processes import end_with_parent; end_with_parent({launcher}); "
+    "from multiway.cli.launch import run_worker; run_worker({threads})"
+)
 
 
-def run_workers(workers: int) -> int | None:
+def check_workers(workers: int, images: int, shared: str = "{images} images") -> None:
+    """Refuse more workers than images, or than four times the cores.
+
+    Args:
+        images: that they share; `shared` says in words what that is.
+
+    Example:
+        >>> check_workers(400, 3)
+        Traceback (most recent call last):
+        ...
+        multiway.errors.MultiwayError: 400 workers cannot share 3 images on ... cores: at most ...
+    """
+    limits = {f"one for each image ({images})": images}
+    limits[f"four for each core ({PER_CORE * cores()})"] = PER_CORE * cores()
+    crossed = [words for words, limit in limits.items() if workers > limit]
+    if crossed:
+        raise MultiwayError(
+            f"{workers} workers cannot share {shared.format(images=images)} on {cores()} cores: at "
+            f"most {' and '.join(crossed)}; give --workers {min(limits.values())} or fewer"
+        )
+
+
+def run_workers(workers: int, images: int, shared: str = "{images} images") -> int | None:
     """Run this very command in `workers` processes, and return their exit status.
 
     None where there is nothing to start: one worker is this process itself, and what was started
     by torchrun, by Slurm or by this function is a worker already.
 
-    They are told of each other by the variables that torchrun sets. The first one's output is the
-    command's; of the others only the last words of the one that was the first to fail are shown.
-    When this process is told to end, or dies, so do they.
+    The first one's output is the command's; of the others only the last words of the one that was
+    the first to fail are shown. When this process is asked to end, or dies, so do they.
+
+    Args:
+        images: see `check_workers`.
 
     Raises:
-        MultiwayError: a worker was killed.
+        MultiwayError: there would be too many, or one of them was killed.
     """
     from multiway.training import launched_size
 
-    if launched_size() > 1:
-        _end_with_launcher()
+    if workers == 1 or launched_size() > 1:
         return None
-    if workers == 1:
-        return None
-    cores = os.cpu_count() or 1
-    common = {
-        "WORLD_SIZE": str(workers),
-        "LOCAL_WORLD_SIZE": str(workers),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(_free_port()),
-        "TORCHELASTIC_RUN_ID": f"multiway-{os.getpid()}",
-        # A process a core: threads of several processes would only get in each other's way.
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(max(1, cores // workers))),
-        LAUNCHER: str(os.getpid()),
-    }
-    line = [sys.executable, "-m", "multiway", *sys.argv[1:]]
-    with tempfile.TemporaryDirectory() as folder:
-        logs = [(Path(folder) / str(rank)).open("w+") for rank in range(workers)]
-        team: list[subprocess.Popen[bytes]] = []
-        before = signal.signal(signal.SIGTERM, _ask_to_end)
+    check_workers(workers, images, shared)
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    # What it logs is said below in one line.
+    elastic = logging.getLogger("torch.distributed.elastic")
+    elastic.addHandler(logging.NullHandler())
+    elastic.propagate = False
+    worker = WORKER.format(launcher=os.getpid(), threads=max(1, cores() // workers))
+    # The launcher takes ${local_rank} in an argument for its own.
+    words = [word.replace("$", "$$") for word in sys.argv[1:]]
+    with tempfile.TemporaryDirectory(prefix="multiway-") as folder:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=workers,
+            run_id=f"multiway-{os.getpid()}",
+            rdzv_backend="c10d",
+            rdzv_endpoint="127.0.0.1:0",
+            local_addr="127.0.0.1",
+            max_restarts=0,
+            monitor_interval=0.05,
+            # Not SIGHUP, which nohup has told this process to ignore.
+            signals_to_handle="SIGINT,SIGTERM",
+            logs_specs=DefaultLogsSpecs(folder, dict.fromkeys(range(1, workers), Std.ALL)),
+        )
         try:
-            for rank in range(workers):
-                place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0"}
-                quiet = {} if rank == 0 else {"stdout": logs[rank], "stderr": logs[rank]}
-                environment = {**os.environ, **common, **place}
-                team.append(subprocess.Popen(line, env=environment, **quiet))  # type: ignore[call-overload]
-            first = _wait(team)
-        finally:
-            signal.signal(signal.SIGTERM, before)
-            _end(team)
-        return _status([process.poll() for process in team], first, logs)
+            elastic_launch(config, sys.executable)("-c", worker, *words)
+        except ChildFailedError as error:
+            return _status(error, workers, Path(folder))
+        except SignalException as error:
+            if error.sigval == signal.SIGINT:
+                raise KeyboardInterrupt from None
+            return 128 + error.sigval
+    return 0
 
 
-def _end_with_launcher() -> None:
-    """In a worker: end when the process that started it is gone, in the middle of the work.
+def run_worker(threads: int) -> None:
+    """The life of a worker: the command line, with `threads` threads unless the user said more."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    # Ctrl-C comes from the launcher, which says what there is to say.
+    signal.signal(signal.SIGINT, lambda number, frame: sys.exit(128 + number))
+    from multiway.cli import main
 
-    A launcher that was killed cannot end its workers, and they would go on in a folder that its
-    user believes to be free.
-    """
-    launcher = int(os.environ.get(LAUNCHER, "0"))
-    if not launcher:
-        return
-
-    def watch() -> None:
-        while os.getppid() == launcher:
-            time.sleep(0.5)
-        os._exit(143)
-
-    threading.Thread(target=watch, daemon=True).start()
+    main()
 
 
-def _ask_to_end(signum: int, frame: object) -> NoReturn:
-    raise SystemExit(128 + signum)
-
-
-def _wait(team: list[subprocess.Popen[bytes]]) -> int | None:
-    """Who failed first, if any, once all have ended; after it the others have `PATIENCE`."""
-    while any(process.poll() is None for process in team):
-        for rank, process in enumerate(team):
-            if process.poll() not in (None, 0):
-                _give_time(team)
-                return rank
-        time.sleep(0.1)
-    return next((rank for rank, process in enumerate(team) if process.poll()), None)
-
-
-def _end(team: list[subprocess.Popen[bytes]]) -> None:
-    """Ask whoever still runs to end, and see to it."""
-    for process in team:
-        if process.poll() is None:
-            process.terminate()
-    _give_time(team)
-    for process in team:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-
-
-def _give_time(team: list[subprocess.Popen[bytes]]) -> None:
-    end = time.monotonic() + PATIENCE
-    while any(process.poll() is None for process in team) and time.monotonic() < end:
-        time.sleep(0.1)
-
-
-def _status(codes: list[int | None], first: int | None, logs: Sequence[IO[str]]) -> int:
-    killed = [
-        f"worker {rank} of {len(codes)} was ended by {signal.Signals(-code).name}"
-        for rank, code in enumerate(codes)
-        if code is not None and code < 0
-    ]
-    if killed:
-        raise MultiwayError(f"{', '.join(killed)}; go on with the same command (train: --resume)")
-    if first:
-        logs[first].seek(0)
-        words = logs[first].read().splitlines()[-LAST_WORDS:]
-        sys.stderr.write("\n".join([f"worker {first} of {len(codes)} failed first:", *words, ""]))
-    return max(code or 0 for code in codes)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
+    """The exit status of the worker that failed first, whose last words are shown."""
+    rank, failure = error.get_first_failure()
+    if failure.exitcode < 0:
+        raise MultiwayError(
+            f"worker {rank} of {workers} was ended by {signal.Signals(-failure.exitcode).name}; go "
+            "on with the same command (train: --resume)"
+        )
+    if rank > 0:
+        (log,) = logs.glob(f"*/*/{rank}/stderr.log")
+        words = log.read_text().splitlines()
+        sys.stderr.write(
+            "\n".join([f"worker {rank} of {workers} failed first:", *words[-LAST_WORDS:], ""])
+        )
+    return failure.exitcode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -15,7 +15,7 @@ from multiway.cli.options import DataDir, Device, Json, StoreDir, default_store
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
-    from multiway.engine import Engine
+    from multiway.engine import Engine, Observer
     from multiway.store import Store
     from multiway.studies import Scale, Study, StudyResult
 
@@ -98,7 +98,7 @@ def _compute(studies: list[Study], store: Store, engine: Engine) -> MultiwayErro
     artifacts = [artifact for study in studies for artifact in study.artifacts()]
     try:
         with LiveTable(engine.capacity) as table:
-            mw.engine.compute(artifacts, store, engine, table)
+            mw.engine.compute(artifacts, store, engine, cast("Observer", table))
     except MultiwayError as error:
         return error  # what the studies need may be there all the same
     finally:

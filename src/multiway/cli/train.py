@@ -143,9 +143,9 @@ def train(
     )  # fmt: skip
     if precision != "32-true":
         job.config["precision"] = precision
-    # What is wrong with the options was said once, before there are several to say it.
-    training.check_shares(workers, plan.batch_size)
-    if (status := run_workers(workers)) is not None:
+    # What is wrong with the options is said once, before there are several to say it.
+    status = run_workers(workers, plan.batch_size, "a batch of {images} images")
+    if status is not None:
         raise typer.Exit(status)
     team = training.Team(training.launched_size(), where, precision)
     run = fit(job, out, f"{backbone} {encoding}", resume, save_every, where, team, tensorboard)

@@ -5,30 +5,31 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Iterator
+import signal
+import threading
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.futures import Future
+from torch.nn.parallel import DistributedDataParallel
 
 from multiway.errors import MultiwayError
+from multiway.training.collectives import WorkerLost, all_reduce, collective
 from multiway.training.sync_batchnorm import share_norms
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
-__all__ = ["PRECISIONS", "Team", "WorkerLost", "check_shares", "launched_size"]
+__all__ = ["PRECISIONS", "Team", "check_shares", "launched_size"]
 
 PRECISIONS = ("32-true", "bf16-mixed")
 
 # Processes wait for each other while one of them measures, or attacks the harder half of the
 # images; who dies is noticed at once by the closed connection, not by this.
 PATIENCE = timedelta(days=7)
-
-
-class WorkerLost(MultiwayError):
-    """A process of the team is gone, and the work cannot go on without it."""
 
 
 def launched_size() -> int:
@@ -56,8 +57,8 @@ def check_shares(size: int, batch_size: int) -> None:
 class Team:
     """The processes of one job; each has its share of every batch, and all have the same weights.
 
-    A team of one does nothing and costs nothing. A larger one is made with lightning-fabric:
-    gradients are averaged by DistributedDataParallel (gloo on CPUs, NCCL on GPUs).
+    A team of one does nothing and costs nothing. In a larger one lightning-fabric finds the others,
+    and gradients are averaged by DistributedDataParallel (gloo on CPUs, NCCL on GPUs).
 
     Args:
         size: processes, as `launched_size` tells.
@@ -70,11 +71,12 @@ class Team:
     ) -> None:
         self.size, self.rank, self.device = size, 0, torch.device(device)
         self.precision = precision
-        self._fabric: Fabric | None = None
+        self._broken_off: RuntimeError | None = None
+        self._asked_to_end = False
         if size > 1:
-            self._fabric = _fabric(size, self.device)
-            self._fabric.launch()
-            self.rank, self.device = self._fabric.global_rank, self._fabric.device
+            fabric = _fabric(size, self.device)
+            fabric.launch()
+            self.rank, self.device = fabric.global_rank, fabric.device
 
     @property
     def first(self) -> bool:
@@ -85,15 +87,28 @@ class Team:
         """This process's part of what the whole team has: every `size`-th item, [about N/size]."""
         return items if self.size == 1 else items[self.rank :: self.size]
 
-    def setup(self, module: nn.Module, optimizer: torch.optim.Optimizer) -> Any:
+    def indices(self, count: int) -> Tensor:
+        """This process's part of the indices 0 to `count` - 1."""
+        return self.shard(torch.arange(count))
+
+    def setup(self, module: nn.Module) -> nn.Module:
         """`module` as it is to be called in training, with gradients averaged over the team.
 
-        Batch normalisations in it become those of the whole batch.
+        Batch normalisations in it become those of the whole batch. From now on SIGTERM, which a
+        launcher sends when a worker has failed and a cluster before it takes its hosts back, ends
+        this process at the next step, so that the state can be saved.
         """
-        if self._fabric is None:
+        if self.size == 1:
             return module
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._ask_to_end)
         share_norms(module)
-        wrapped, _ = self._fabric.setup(module, optimizer)
+        cuda = self.device.type == "cuda"
+        wrapped = DistributedDataParallel(module, device_ids=[self.device] if cuda else None)
+        # They are the same everywhere: running statistics are those of the whole batch.
+        wrapped.broadcast_buffers = False
+        # A lambda: it refuses annotations that are strings, as all are in this module.
+        wrapped.register_comm_hook(self, lambda team, bucket: _average(team, bucket))
         return wrapped
 
     def passes(self) -> contextlib.AbstractContextManager[Any]:
@@ -106,20 +121,30 @@ class Team:
         return torch.autocast(self.device.type, dtype=torch.bfloat16)
 
     def backward(self, loss: Tensor) -> None:
-        """Gradients of `loss`, averaged over the team."""
-        with self.together():
-            if self._fabric is None:
-                loss.backward()  # type: ignore[no-untyped-call]
-            else:
-                self._fabric.backward(loss)
+        """Gradients of `loss`, averaged over the team.
+
+        Raises:
+            WorkerLost: one of it is gone.
+        """
+        try:
+            loss.backward()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            if self._broken_off is None:
+                raise
+            raise WorkerLost.by(self._broken_off) from error
 
     def sum(self, *values: float) -> list[float]:
-        """Each of `values`, summed over the team."""
+        """Each of `values`, summed over the team.
+
+        Raises:
+            WorkerLost: one of it is gone, or this process was asked to go.
+        """
         if self.size == 1:
             return list(values)
+        if self._asked_to_end:
+            raise WorkerLost("a worker was asked to end (SIGTERM)")
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
-        with self.together():
-            torch.distributed.all_reduce(total)
+        all_reduce(total)
         return [float(value) for value in total]
 
     def gather(self, value: Any) -> list[Any]:
@@ -127,7 +152,7 @@ class Team:
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
-        with self.together():
+        with collective():
             torch.distributed.all_gather_object(values, value)
         return values
 
@@ -140,24 +165,24 @@ class Team:
         if any(other != value for other in self.gather(value)):
             raise MultiwayError(complaint)
 
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Around whatever the processes do together, a forward pass of `setup`'s module included.
+    def _ask_to_end(self, number: int, frame: object) -> None:
+        self._asked_to_end = True
 
-        What breaks off a collective operation is nearly always the loss of a partner.
 
-        Raises:
-            WorkerLost: it failed for want of one of them.
-        """
+def _average(team: Team, bucket: GradBucket) -> Future[Tensor]:
+    """How DistributedDataParallel averages gradients; a failure is noted in the team."""
+
+    def finish(reduced: Future[list[Tensor]]) -> Tensor:
         try:
-            yield
+            return reduced.value()[0]
         except RuntimeError as error:
-            text = str(error)
-            signs = ("losed", "reset", "imed out", "NCCL")
-            if self.size == 1 or not any(sign in text for sign in signs):
-                raise
-            reason = text.splitlines()[0].partition(". ")[0]
-            raise WorkerLost(f"one of the {self.size} workers is gone ({reason})") from error
+            team._broken_off = error
+            raise
+
+    gradients = bucket.buffer().div_(team.size)
+    work = torch.distributed.all_reduce(gradients, async_op=True)
+    averaged: Future[Tensor] = work.get_future().then(finish)
+    return averaged
 
 
 def _fabric(size: int, device: torch.device) -> Fabric:

@@ -18,7 +18,8 @@ from multiway.errors import MultiwayError
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.adversary import InnerAttack
 from multiway.training.clean_accuracy import accuracy
-from multiway.training.distributed import Team, WorkerLost, check_shares
+from multiway.training.collectives import WorkerLost
+from multiway.training.distributed import Team, check_shares
 from multiway.training.losses import OuterLoss
 from multiway.training.overfitting import Watch, robust_accuracy, watched_images
 from multiway.training.recipe import Recipe
@@ -112,7 +113,7 @@ class _Training:
         if self.adversary is not None:
             self.inner = InnerAttack(self.model, self.adversary)
             self.watched = watched_images(job.train, self.seed, device)
-        codes = team.setup(_Codes(self.model), self.optimizer)
+        codes = team.setup(_Codes(self.model))
         self.outer = OuterLoss(self.model, codes, self.inner, divisor)
 
     def go(self, save_every: float) -> None:
@@ -199,7 +200,7 @@ class _Training:
         images, labels = images[mine], self.labels[chosen[mine]]
         start = None if start is None else start[mine.cpu()].to(images.device)
         allowed = self.adversary.share_at(progress.step, self.total) if self.adversary else 1.0
-        with team.together(), team.passes():
+        with team.passes():
             loss, codes = self.outer(to_float(images), labels, start, allowed)
         right = int((self.model.encoding.decode(codes.detach()) == labels).sum())
         part = share * len(chosen)

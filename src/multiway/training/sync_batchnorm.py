@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.distributed
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from multiway.training.collectives import all_reduce
 
 __all__ = ["SharedBatchNorm", "share_norms", "weigh_norms"]
 
@@ -91,13 +92,13 @@ class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, value: Tensor) -> Tensor:
         total = value.clone()
-        torch.distributed.all_reduce(total)
+        all_reduce(total)
         return total
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> Tensor:
         total = gradient.clone()
-        torch.distributed.all_reduce(total)
+        all_reduce(total)
         return total
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from multiway.artifact import Artifact
-from multiway.engine.attempt import ONE_THREAD, Deaths, attempt, reason
-from multiway.engine.schedule import Finished, Observer
+from multiway.engine import Engine, Finished, ProcessDied, attempt, reason
 from multiway.errors import MultiwayError
-from multiway.files import write_atomic
+from multiway.processes import ONE_THREAD, cores
 from multiway.store import MARK, Store
 
 __all__ = ["RayEngine"]
@@ -34,12 +33,10 @@ JOINING = (
 )
 
 
-class RayEngine:
+class RayEngine(Engine):
     """Tasks on a Ray cluster, each with one CPU.
 
-    A task whose process or host dies is given to the cluster again, three times in all; errors of
-    an artifact itself are not tried again. All hosts need multiway, the data, and the store under the
-    same path.
+    All hosts need multiway, the data, and the store under the same path.
 
     Args:
         jobs: tasks under way at once; as many as the cluster has room for when None.
@@ -64,12 +61,9 @@ class RayEngine:
                 "--device cuda with --engine ray needs --gpus-per-task, 1 or a part of it: Ray "
                 "hides the GPUs that a task did not ask for"
             )
+        super().__init__(store, device)
         self._ray: Any = _import_ray()
-        self._store = Store(store.directory.resolve())
-        self._jobs, self._gpus, self._device = jobs, gpus, device
-        self._running: dict[Any, Artifact] = {}
-        self._shares: dict[str, float] = {}
-        self._deaths = Deaths()
+        self._jobs, self._gpus = jobs, gpus
         self._ours = not self._ray.is_initialized()
         if self._ours:
             _connect(self._ray, address, jobs)
@@ -78,16 +72,17 @@ class RayEngine:
         except MultiwayError:
             self.close()
             raise
+        # Deaths are counted here, and an artifact's own errors are outcomes.
         options = {"num_cpus": 1, "num_gpus": gpus, "max_retries": 0, "retry_exceptions": False}
         self._task = self._ray.remote(**options)(_attempt)
 
     def _check_resources(self) -> None:
-        there = self._ray.cluster_resources()
+        offered = self._ray.cluster_resources()
         for name, asked in (("CPU", 1.0), ("GPU", self._gpus)):
-            if there.get(name, 0.0) < asked:
+            if offered.get(name, 0.0) < asked:
                 raise MultiwayError(
                     f"a task asks for {asked:g} {name}, and the Ray cluster has "
-                    f"{there.get(name, 0.0):g}; it would wait for ever"
+                    f"{offered.get(name, 0.0):g}; it would wait for ever"
                 )
 
     @property
@@ -95,76 +90,11 @@ class RayEngine:
         """`jobs`, or what the cluster has room for at this moment."""
         if self._jobs is not None:
             return self._jobs
-        there = self._ray.cluster_resources()
-        room = there.get("CPU", 0.0)
+        offered = self._ray.cluster_resources()
+        room = offered.get("CPU", 0.0)
         if self._gpus:
-            room = min(room, there.get("GPU", 0.0) / self._gpus)
+            room = min(room, offered.get("GPU", 0.0) / self._gpus)
         return max(1, int(room))
-
-    def submit(self, artifact: Artifact) -> None:
-        """Hand it to the cluster, which chooses the host."""
-        data = os.environ.get("MULTIWAY_DATA")
-        # As bytes: where it is unpacked, the place of its class must be known first.
-        handle = self._task.remote(
-            pickle.dumps(artifact),
-            artifact.key,
-            str(self._store.directory),
-            self._device,
-            str(Path(data).resolve()) if data else None,
-            list(sys.path),
-        )
-        self._running[handle] = artifact
-
-    def wait(self, seconds: float, observer: Observer) -> list[Finished]:
-        """See `Engine`."""
-        if not self._running:
-            time.sleep(seconds)
-            return []
-        ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)
-        finished = []
-        for handle in ready:
-            outcome = self._outcome(handle, self._running.pop(handle), observer)
-            if outcome is not None:
-                finished.append(outcome)
-        for artifact in self._running.values():
-            share = _told(self._store, artifact.key)
-            if share is not None and share != self._shares.get(artifact.key):
-                self._shares[artifact.key] = share
-                observer.advanced(artifact.key, share)
-        return finished
-
-    def _outcome(self, handle: Any, artifact: Artifact, observer: Observer) -> Finished | None:
-        """What became of a task; None if it was given to the cluster again."""
-        errors = self._ray.exceptions
-        dead = (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError)
-        try:
-            outcome: Finished = self._ray.get(handle)
-        except dead as error:
-            end = self._deaths.of(artifact, type(error).__name__, observer)
-            if end is None:
-                self.submit(artifact)
-            return end
-        except Exception as error:
-            told = str(error).strip().splitlines() or [type(error).__name__]
-            return Finished(artifact.key, error=f"Ray could not run it: {told[-1]}")
-        finally:
-            _share_file(self._store, artifact.key).unlink(missing_ok=True)
-        if outcome.error is None and not outcome.busy and not self._arrived(artifact):
-            directory = self._store.directory
-            return Finished(
-                artifact.key,
-                error=f"another host has made it, but it is not in {directory} on this one; the "
-                "store must be one folder that all hosts share",
-            )
-        return outcome
-
-    def _arrived(self, artifact: Artifact) -> bool:
-        deadline = time.monotonic() + ARRIVE
-        while artifact not in self._store:
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
 
     def close(self) -> None:
         """Stop all tasks, and the cluster if it was started here."""
@@ -173,6 +103,42 @@ class RayEngine:
         self._running.clear()
         if self._ours:
             self._ray.shutdown()
+
+    def _start(self, key: str, packed: bytes) -> Any:
+        data = os.environ.get("MULTIWAY_DATA")
+        folder = Path(data).resolve() if data else None
+        return self._task.remote(
+            key, packed, self.store.directory, self.device, folder, list(sys.path)
+        )
+
+    def _ready(self, seconds: float) -> Iterable[Any]:
+        ready: list[Any] = self._ray.wait(list(self._running), num_returns=1, timeout=seconds)[0]
+        return ready
+
+    def _result(self, handle: Any, artifact: Artifact) -> Finished:
+        errors = self._ray.exceptions
+        try:
+            outcome: Finished = self._ray.get(handle)
+        except (errors.WorkerCrashedError, errors.NodeDiedError, errors.OutOfMemoryError) as error:
+            raise ProcessDied(type(error).__name__) from error
+        except Exception as error:
+            lines = str(error).strip().splitlines() or [type(error).__name__]
+            return Finished(artifact.key, error=f"Ray could not run it: {lines[-1]}")
+        if outcome.error is None and not outcome.busy and not self._arrived(artifact):
+            return Finished(
+                artifact.key,
+                error=f"another host has made it, but it is not in {self.store.directory} on this "
+                "one; the store must be one folder that all hosts share",
+            )
+        return outcome
+
+    def _arrived(self, artifact: Artifact) -> bool:
+        deadline = time.monotonic() + ARRIVE
+        while artifact not in self.store:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True
 
 
 def _import_ray() -> Any:
@@ -196,11 +162,12 @@ def _connect(ray: Any, address: str | None, jobs: int | None) -> None:
         try:
             ray.init(address=address, **quiet)
         except Exception as error:
-            told = f"cannot join the Ray cluster at {address}: {reason(error)}"
-            raise MultiwayError(told) from error
+            raise MultiwayError(
+                f"cannot join the Ray cluster at {address}: {reason(error)}"
+            ) from error
         return
     options = {
-        "num_cpus": jobs or len(os.sched_getaffinity(0)),
+        "num_cpus": jobs or cores(),
         "include_dashboard": False,
         "object_store_memory": OBJECTS,
         **quiet,
@@ -212,8 +179,9 @@ def _connect(ray: Any, address: str | None, jobs: int | None) -> None:
         except Exception as error:
             ray.shutdown()
             if not left:
-                told = f"Ray did not start on this machine: {reason(error)}"
-                raise MultiwayError(told) from error
+                raise MultiwayError(
+                    f"Ray did not start on this machine: {reason(error)}"
+                ) from error
 
 
 def _check_reachable(address: str) -> None:
@@ -236,46 +204,22 @@ def _check_reachable(address: str) -> None:
             f"(waited {JOIN} s); {what}"
         ) from None
     if tried.returncode != 0:
-        told = tried.stderr.strip().splitlines() or ["no reason given"]
-        raise MultiwayError(f"cannot join the Ray cluster at {address}: {told[-1]}")
+        lines = tried.stderr.strip().splitlines() or ["no reason given"]
+        raise MultiwayError(f"cannot join the Ray cluster at {address}: {lines[-1]}")
 
 
 def _attempt(
-    packed: bytes, key: str, directory: str, device: str, data: str | None, places: list[str]
+    key: str, packed: bytes, directory: Path, device: str, data: Path | None, paths: list[str]
 ) -> Finished:
-    """The task: make one artifact, in a process of the cluster."""
+    """The task: `attempt` in a process of the cluster, once it is sure to see what it needs."""
     os.environ.update(ONE_THREAD)
-    if data is not None and Path(data).is_dir():  # else the host's own place
-        os.environ["MULTIWAY_DATA"] = data
-    sys.path.extend(place for place in places if place not in sys.path)
-    if not (Path(directory) / MARK).exists():
+    if data is not None and data.is_dir():  # else the host's own
+        os.environ["MULTIWAY_DATA"] = str(data)
+    sys.path.extend(path for path in paths if path not in sys.path)
+    if not (directory / MARK).exists():
         return Finished(
             key,
             error=f"host {socket.gethostname()} does not see the store {directory}; it must be on "
             "a file system that all hosts share, under the same path",
         )
-    try:
-        store = Store(Path(directory))
-        artifact: Artifact = pickle.loads(packed)
-    except Exception as error:
-        return Finished(key, error=reason(error))
-    return attempt(store, artifact, device, lambda name, share: _tell(store, name, share))
-
-
-def _share_file(store: Store, key: str) -> Path:
-    """Where a task leaves how far it is: the store is what all hosts share."""
-    return store.directory / "work" / f".{key}"
-
-
-def _tell(store: Store, key: str, share: float) -> None:
-    try:
-        write_atomic(_share_file(store, key), f"{share:.3f}".encode())
-    except MultiwayError:
-        return  # on a full disk the artifact itself will say so
-
-
-def _told(store: Store, key: str) -> float | None:
-    try:
-        return float(_share_file(store, key).read_text())
-    except (OSError, ValueError):
-        return None
+    return attempt(key, packed, directory, device)
