@@ -278,7 +278,7 @@ def test_an_unrelated_mark_is_not_made_from_the_task(
     assert not (tmp_path / "run").exists()
 
 
-def copied(run: Path, out: Path, **parts: dict[str, object]) -> Path:
+def copied(run: Path, out: Path, **parts: Mapping[str, object]) -> Path:
     """A run with other values in parts of its configuration."""
     config = json.loads((run / "config.json").read_text())
     for part, values in parts.items():

@@ -63,13 +63,13 @@ def test_arrays_become_pictures(tmp_path: Path) -> None:
     images, labels = torch.rand(2, 1, 3, 4), torch.tensor([0, 2])
     models = {"net": network}
     gradients = {name: saliency(models, images, labels, name) for name in ("ce", "dlr")}
-    write_saliency(tmp_path / "s.safetensors", images, labels, gradients, samples=[4, 9])
+    write_saliency(tmp_path / "s.safetensors", images, labels, gradients)
     made = landscapes(models, images, labels, eps=0.1, points=5)
     write_landscapes(tmp_path / "l.safetensors", made)
     maps = draw(plain(chart="saliency", pictures={"maps": "s.safetensors"}), tmp_path)
     assert len(maps) == 2
     names = [axes.get_ylabel() for axes in maps[0].figure.axes if axes.get_ylabel()]
-    assert names == ["image 4\nclass 0", "image 9\nclass 2"]
+    assert names == ["image 0\nclass 0", "image 1\nclass 2"]
     shown = np.asarray(maps[0].figure.axes[2].images[0].get_array())
     assert np.array_equal(shown, images[1, 0])
     (surface,) = draw(plain(chart="landscape", pictures={"all": "l.safetensors"}), tmp_path)
