@@ -47,9 +47,9 @@ class Cells:
     attack: AttackOf | None = None
     declared: list[CellSpec] = field(default_factory=list)
 
-    def on(self, images: Images, attack: AttackOf | None = None) -> Cells:
-        """The same collection, for cells on other images and with another attack."""
-        return replace(self, images=images, attack=attack)
+    def on(self, images: Images) -> Cells:
+        """The same collection, for cells on other images."""
+        return replace(self, images=images)
 
     def about(self, *settings: Setting, names: Iterable[str] = ()) -> dict[str, Any]:
         """The cells, and what a study says of its data, networks, images and seeds.

@@ -27,9 +27,8 @@ def declare(scale: Scale) -> Study:
     for beta, some in ((None, lengths), (BETA, kept)):
         at_beta = "" if beta is None else f", beta {beta:.0f}"
         for length in some:
-            row, model = f"{length}{at_beta}", partial(
-                coded_model, scale, "ro", length=length, beta=beta
-            )  # fmt: skip
+            row = f"{length}{at_beta}"
+            model = partial(coded_model, scale, "ro", length=length, beta=beta)
             for column, sources in (("black-box", [source]), ("white-box", [])):
                 series = f"{column}{at_beta}"
                 cells.attacked(row, column, model, sources, series=series, x=length)
