@@ -95,11 +95,11 @@ def bits_with(threads: str) -> str:
 
 
 def test_same_seed_same_bits_with_any_number_of_threads_and_on_any_machine() -> None:
+    assert torch.get_num_threads() == 1
     here = Codebook.random_orthogonal(50, 300, seed=7).vectors.numpy().tobytes()
     # The constant holds other machines to the bits of the one it was computed on.
     assert (
-        bits_with("1")
-        == bits_with("2")
+        bits_with("2")
         == hashlib.sha256(here).hexdigest()
         == "6f891cb86de237ea0e3991dcb681f919e47c39670a7cbf7a05173b7e8bf776db"
     )

@@ -282,7 +282,7 @@ def copied(run: Path, out: Path, **parts: Mapping[str, object]) -> Path:
     """A run with other values in parts of its configuration."""
     config = json.loads((run / "config.json").read_text())
     for part, values in parts.items():
-        config[part] |= values
+        config[part] |= dict(values)
     out.mkdir()
     (out / "config.json").write_text(json.dumps(config))
     (out / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())

@@ -127,7 +127,11 @@ def test_the_other_kinds_of_mark_are_learned_and_found_again(
     key = make_key(mark, owner.train, test, 80, other=load_other(mark, None), held_out=20)
     job = embed(owner.train, key, "wong", "1ofk", load_recipe("wong-mnist").override(epochs=2))
     model = run_job(job, open_run(tmp_path / "run", job.config, resume=False))
-    again = load_key(Run(tmp_path / "run").config())
+    config = Run(tmp_path / "run").config()
+    if other is not None:
+        with pytest.raises(MultiwayError, match=f"a path on this machine; .* --other {other}"):
+            load_key(config)
+    again = load_key(config, other=other)
     assert len(again.held_out) == 20
     assert again.held_out.sha256 == key.held_out.sha256
     assert mark_accuracy(model, again.held_out).value >= 0.9
