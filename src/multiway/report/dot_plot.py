@@ -16,7 +16,7 @@ from multiway.report.figure_grid import (
     paper_note,
     start,
 )
-from multiway.report.labels import NO_ATTACK, UNGUIDED, axis_label, factor, goal
+from multiway.report.labels import NO_ATTACK, UNGUIDED, axis_label, factor, goal, is_share
 from multiway.report.panels import unique
 from multiway.report.style import COLOURS, GREY, MARKERS, figure_style
 from multiway.results import METRICS, Cell, Result
@@ -104,7 +104,7 @@ def _height(dots: Sequence[_Dot]) -> float:
 
 def _limits(metric: str, cells: Sequence[Cell]) -> tuple[float, float]:
     """The ends of the axis, the same in all panels of a metric."""
-    if METRICS[metric].percent and METRICS[metric].low == 0:
+    if is_share(metric):
         return -3, 103
     ends = [e for c in cells for e in (c.value, c.low, c.high, c.reported) if e is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)

@@ -7,10 +7,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from multiway.report.figure_grid import Group, paper_note, start
-from multiway.report.labels import axis_label, factor
+from multiway.report.labels import axis_label, factor, is_share
 from multiway.report.panels import Panel, panels_of
 from multiway.report.style import figure_style, wrap_lines
-from multiway.results import METRICS, Result, number_text
+from multiway.results import Result, number_text
 
 __all__ = ["draw_heat_map"]
 
@@ -46,18 +46,18 @@ def draw_heat_map(result: Result) -> Figure:
 
 
 def _draw_map(axes: Any, result: Result, panel: Panel) -> Any:
-    found = {
+    cells = {
         (x, y): cell
         for y, row in enumerate(panel.rows)
         for x, column in enumerate(panel.columns)
         if (cell := panel.find(row, column)) is not None
     }
     values = [[float("nan")] * len(panel.columns) for _ in panel.rows]
-    for (x, y), cell in found.items():
+    for (x, y), cell in cells.items():
         values[y][x] = factor(panel.metric) * cell.value
     low, high, colours = _colours(result, panel.metric)
     image = axes.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="auto")
-    for (x, y), cell in found.items():
+    for (x, y), cell in cells.items():
         figure, interval = cell.text.split(" ", 1)
         paper = "" if cell.reported is None else f"paper {number_text(cell.reported, cell.metric)}"
         red, green, blue, _ = image.to_rgba(values[y][x])
@@ -82,7 +82,7 @@ def _draw_map(axes: Any, result: Result, panel: Panel) -> Any:
 
 def _colours(result: Result, metric: str) -> tuple[float, float, str]:
     """The ends of the colours, and their map: one whose lightness rises, or two-sided."""
-    if METRICS[metric].low == 0 and METRICS[metric].percent:
+    if is_share(metric):
         return 0.0, 100.0, "cividis"
     largest = max(abs(cell.value) for cell in result.cells if cell.metric == metric)
     limit = factor(metric) * (0.5 if largest <= 0.5 else max(1.0, largest))

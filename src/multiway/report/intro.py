@@ -40,8 +40,8 @@ def intro_figure() -> Figure:
         flat.apply_aspect()
         height = flat.get_position().y1 + 0.04
         for axes, title in zip((flat, longer, space), titles, strict=True):
-            place = axes.get_position()
-            figure.text((place.x0 + place.x1) / 2, height, title, fontsize=11, ha="center")
+            box = axes.get_position()
+            figure.text((box.x0 + box.x1) / 2, height, title, fontsize=11, ha="center")
         return figure
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "goal",
     "heading",
     "identity",
+    "is_share",
     "made_rows",
     "papers_goal",
     "seeds_text",
@@ -136,12 +137,17 @@ def factor(metric: str) -> float:
     return 100.0 if METRICS[metric].percent else 1.0
 
 
+def is_share(metric: str) -> bool:
+    """Whether it lies between 0 and 100 %."""
+    return METRICS[metric].percent and METRICS[metric].low == 0
+
+
 def axis_label(metric: str) -> str:
     """What is on an axis, with its unit."""
     name = METRICS[metric].name.lower()
-    if metric == "lead":
-        return f"{name} (points)"
-    return f"{name} (%)" if METRICS[metric].percent else name
+    if not METRICS[metric].percent:
+        return name
+    return f"{name} (%)" if is_share(metric) else f"{name} (points)"
 
 
 def x_text(x: float) -> str:

@@ -90,9 +90,12 @@ def draw_landscape(
         figure = Figure(figsize=(WIDTH * len(models), height))
         for landscape in landscapes:
             row, column = samples.index(landscape.sample), models.index(landscape.model)
-            place = row * len(models) + column + 1
             axes = figure.add_subplot(
-                len(samples), len(models), place, projection="3d", computed_zorder=False
+                len(samples),
+                len(models),
+                row * len(models) + column + 1,
+                projection="3d",
+                computed_zorder=False,
             )
             _draw_surface(axes, landscape, class_name(landscape, classes))
         figure.suptitle("\n".join(heading), fontsize=11, y=1 - 0.05 / height, va="top")

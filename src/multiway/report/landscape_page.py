@@ -121,15 +121,15 @@ def interactive(landscapes: Sequence[Landscape], classes: Sequence[str] | None =
         updatemenus=[{"buttons": buttons, "x": 0, "xanchor": "left", "yanchor": "top"}],
         font={"family": "system-ui, sans-serif", "color": "#1c1c1c"}, showlegend=False,
     )  # fmt: skip
-    for place, model in enumerate(models, start=1):
+    for number, model in enumerate(models, start=1):
         words = next(each.values_are for each in landscapes if each.model == model)
-        figure.update_layout({_scene_name(place): _scene(words)})
+        figure.update_layout({_scene_name(number): _scene(words)})
     figure.update_layout(_places(len(models), narrow=False))
     return figure
 
 
-def _scene_name(place: int) -> str:
-    return f"scene{place if place > 1 else ''}"
+def _scene_name(number: int) -> str:
+    return f"scene{number if number > 1 else ''}"
 
 
 def _places(models: int, narrow: bool) -> dict[str, Any]:
@@ -148,18 +148,18 @@ def _places(models: int, narrow: bool) -> dict[str, Any]:
         "font.size": 9 if narrow else 12,
         "updatemenus[0].y": 1 + (top - (40 if narrow else 5)) / inner,
     }  # fmt: skip
-    for place in range(models):
-        row, column = (place, 0) if narrow else (0, place)
+    for index in range(models):
+        row, column = (index, 0) if narrow else (0, index)
         left, right = column / columns, (column + 1) / columns
         high = 1 - row / rows
         # Titles stand above the scene: the first in the margin, others in the scene's own room.
         taken = 0 if row == 0 else TITLE / inner
-        name = _scene_name(place + 1)
+        name = _scene_name(index + 1)
         places[f"{name}.camera.eye"] = eye
         places[f"{name}.domain.x"] = [left, right]
         places[f"{name}.domain.y"] = [1 - (row + 1) / rows, high - taken]
-        places[f"annotations[{place}].x"] = (left + right) / 2
-        places[f"annotations[{place}].y"] = high - taken
+        places[f"annotations[{index}].x"] = (left + right) / 2
+        places[f"annotations[{index}].y"] = high - taken
     return places
 
 

@@ -19,10 +19,10 @@ from multiway.report.figure_grid import (
     series_style,
     start,
 )
-from multiway.report.labels import axis_label, factor, x_text
+from multiway.report.labels import axis_label, factor, is_share, x_text
 from multiway.report.panels import Panel, line_name, panels_of
 from multiway.report.style import figure_style
-from multiway.results import METRICS, Cell, Result
+from multiway.results import Cell, Result
 
 __all__ = ["draw_lines"]
 
@@ -114,7 +114,7 @@ def _draw_panel(axes: Any, result: Result, panel: Panel, names: Sequence[str]) -
     axes.set(xlabel=result.x_name, ylabel=axis_label(panel.metric))
     axes.set_title(panel.title, fontsize=10)
     axes.grid(axis="y", color="0.9")
-    if METRICS[panel.metric].percent and METRICS[panel.metric].low == 0:
+    if is_share(panel.metric):
         axes.set_ylim(-3, 103)
     _set_ticks(axes, {min(x, edge): x_text(x) for x in places})
 
@@ -199,7 +199,7 @@ def _spaced(axes: Any, places: Sequence[float], halves: Sequence[float]) -> list
 
     `halves` are half their widths, as shares of the axis.
     """
-    along = axes.transData.transform([(place, 0) for place in places])[:, 0]
+    along = axes.transData.transform([(x, 0) for x in places])[:, 0]
     middles = (along - axes.bbox.x0) / axes.bbox.width
     shown: list[bool] = []
     taken = -1.0

@@ -42,7 +42,7 @@ def escape(words: str, *, code: bool = False) -> str:
 
 def _escape(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return MARKUP.sub(lambda found: f"{found[0][:-1]}\\{found[0][-1]}", text)
+    return MARKUP.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", text)
 
 
 def study_markdown(result: StudyResult) -> str:

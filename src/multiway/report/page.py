@@ -98,7 +98,7 @@ def write_page(
     """Write one HTML file with everything in it.
 
     Args:
-        lead: what the page tells, in a sentence or two.
+        lead: what the page is about, in a sentence or two.
         provenance: how it was made (data, n, seeds, versions), shown at the end.
     """
     values = {"title": title, "lead": lead, "sections": sections, "provenance": provenance}

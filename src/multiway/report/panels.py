@@ -56,17 +56,13 @@ def panels_of(cells: Sequence[Cell], *, apart: bool = False) -> list[Panel]:
         guided = [each for each in goals if each not in UNGUIDED]
         beside = [] if apart else [cell for cell in here if goal(cell) in UNGUIDED]
         for ascended in goals if apart else guided or goals[:1]:
-            chosen = [c for c in here if goal(c) == ascended and c not in beside]
-            columns = unique(cells, "column")
-            first = {cell.column for cell in chosen}
-            there = {cell.column for cell in (*chosen, *beside)}
-            rows = {cell.row for cell in (*chosen, *beside)}
-            panel = Panel(
-                metric, ascended, name, (*chosen, *beside),
-                tuple(row for row in unique(cells, "row") if row in rows),
-                tuple(sorted(filter(there.__contains__, columns), key=lambda c: c not in first)),
-            )  # fmt: skip
-            panels.append(panel)
+            chosen = [c for c in here if goal(c) == ascended and (apart or c.objective)]
+            shown = (*chosen, *beside)
+            rows = [row for row in unique(cells, "row") if row in unique(shown, "row")]
+            columns = [c for c in unique(cells, "column") if c in unique(shown, "column")]
+            first = unique(chosen, "column")
+            columns.sort(key=lambda column: column not in first)
+            panels.append(Panel(metric, ascended, name, shown, tuple(rows), tuple(columns)))
     return panels
 
 

@@ -10,6 +10,7 @@ from multiway.report.labels import (
     UNGUIDED,
     attacks_of,
     chance,
+    is_share,
     papers_goal,
     seeds_text,
     x_text,
@@ -87,11 +88,11 @@ def _by_name(result: Result, panel: Panel) -> Table:
     return _wide(result, panel, corner, rows, columns, places)
 
 
-def _places(panel: Panel, place: Callable[[Cell], Place]) -> dict[Place, Cell] | None:
+def _places(panel: Panel, where: Callable[[Cell], Place]) -> dict[Place, Cell] | None:
     """The figure of each place, that of the objective before one without; None where two meet."""
     places: dict[Place, Cell] = {}
     for cell in panel.cells:
-        first = places.setdefault(place(cell), cell)
+        first = places.setdefault(where(cell), cell)
         if first is not cell and first.objective == cell.objective:
             return None
     return places
@@ -181,10 +182,10 @@ def _difference(cell: Cell) -> str:
 
 
 def _unit(metric: str, *, compared: bool = False) -> str:
-    if metric == "lead":
-        return "in percentage points"
     if not METRICS[metric].percent:
         return "plain numbers"
+    if not is_share(metric):
+        return "in percentage points"
     return "in %, differences in points" if compared else "in %"
 
 

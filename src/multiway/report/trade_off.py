@@ -51,7 +51,7 @@ class _Point:
         return (encoding, start) if encoding else (start, "")
 
     @property
-    def place(self) -> tuple[float, float]:
+    def position(self) -> tuple[float, float]:
         """Where it stands."""
         scale = factor(self.along.metric)
         return scale * self.across.value, scale * self.along.value
@@ -165,14 +165,16 @@ def _draw_points(axes: Any, points: Sequence[_Point], curves: Sequence[Curve]) -
     for point in points:
         style = {**_look(point.kind, points), "linestyle": "", "markerfacecoloralt": "white"}
         axes.errorbar(
-            *point.place, xerr=_reach(point.across), yerr=_reach(point.along), elinewidth=1,
+            *point.position, xerr=_reach(point.across), yerr=_reach(point.along), elinewidth=1,
             capsize=2, zorder=3, markersize=sizes.get(point.row, SIZE), **style,
         )  # fmt: skip
     for curve in curves:
         look = _look(_kind(curve), points)
         style = {name: look[name] for name in ("color", "linestyle")}
         # Through the mean of several networks at one x.
-        means = [map(fmean, zip(*(p.place for p in some), strict=True)) for some in curve.values()]
+        means = [
+            map(fmean, zip(*(p.position for p in some), strict=True)) for some in curve.values()
+        ]
         axes.plot(*zip(*means, strict=True), linewidth=1.2, alpha=0.7, zorder=2, **style)
 
 

@@ -45,33 +45,33 @@
     let rowsShown = 0;
     for (const { section, verdicts, tables } of studies) {
       const verdictFits = verdicts.filter((item) => show(item, is(item, "verdict"))).length > 0;
-      let found = 0;
+      let rowsHere = 0;
       for (const { block, rows } of tables) {
         const chosen = is(block, "objective");
         const fitting = rows.filter(({ row, text }) => show(row, chosen && says(text)));
         show(block, fitting.length > 0);
-        found += fitting.length;
+        rowsHere += fitting.length;
       }
-      const rowsFit = found > 0 || !(wanted.objective || sought.length);
+      const rowsFit = rowsHere > 0 || !(wanted.objective || sought.length);
       // A claim that was sought and found brings its study along, even if no row says the word.
       const claimFits = sought.length > 0 && !wanted.objective && named.has(section.id);
       const fits = here(section) && (!wanted.verdict || verdictFits) && (rowsFit || claimFits);
       if (show(section, fits)) {
         studiesShown += 1;
-        rowsShown += found;
+        rowsShown += rowsHere;
       }
     }
     for (const link of all("nav a[data-part]")) {
       show(link, !document.getElementById(link.dataset.part).hidden);
     }
     const rowsTotal = studies.reduce((sum, { tables }) => sum + tables.reduce((n, { rows }) => n + rows.length, 0), 0);
-    const told = [
+    const summary = [
       number(claimsShown, claims.length, "claims"),
       number(studiesShown, studies.length, "studies"),
       number(rowsShown, rowsTotal, "rows of tables"),
     ].join(", ");
     const nothing = claimsShown + studiesShown === 0;
-    count.textContent = nothing ? `Nothing fits all of these filters: ${told} shown.` : `${told} shown.`;
+    count.textContent = nothing ? `Nothing fits all of these filters: ${summary} shown.` : `${summary} shown.`;
   }
 
   const shownParts = (part) => (part ? [part] : studies.filter(({ section }) => !section.hidden).map(({ section }) => section.id));
