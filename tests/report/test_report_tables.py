@@ -178,6 +178,8 @@ def test_the_seed_of_attacks_stands_where_there_are_attacks() -> None:
     assert facts(plain(*cells, provenance=seeded)) == (
         "toys, n=200, training seeds 0, 1, 2, attack seed 5; FGSM, Linf 0.2"
     )
+    # Beside a title, what that says is not said again.
+    assert facts(plain(*cells), "FGSM, Linf 0.2 on toys") == "n=200, training seeds 0, 1, 2"
     drawn = plain(cells[1], provenance=seeded)
     assert "drawn with seed 5" in result_tables(drawn)[0].caption
 

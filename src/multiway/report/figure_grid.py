@@ -73,7 +73,7 @@ def start(
 
 def figure_title(result: Result) -> str:
     """What a figure shows, when it stands alone."""
-    return f"{result.title}\n{facts(result)}"
+    return f"{result.title}\n{facts(result, result.title)}"
 
 
 def paper_note(result: Result, words: str) -> list[str]:

@@ -172,21 +172,26 @@ def seeds_text(numbers: Sequence[int]) -> str:
     return f"seed{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
 
 
-def facts(result: Result) -> str:
-    """What a figure or a table must say when it stands alone: data, scale, n, seeds, attack."""
+def facts(result: Result, title: str = "") -> str:
+    """What a figure must say when it stands alone: data, scale, n, seeds and attack.
+
+    Args:
+        title: what stands beside it; nothing of that is said again.
+    """
     made = result.provenance
     counts = sorted({cell.n for cell in result.cells} or ({made.n} if made.n else ()))
     seeds = seeds_text(made.seeds)
     parts = [
-        made.data,
+        "" if made.data in title else made.data,
         f"scale {result.scale}" if isinstance(result, StudyResult) else "",
         f"n={counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "") if counts else "",
         f"training {seeds}" if seeds else "",
         chance(result, result.cells),
     ]
-    attacks = attacks_of(result.cells)
-    attack = attacks if len(attacks) < 2 else [f"{len(attacks)} attacks, see the tables"]
-    return "; ".join([", ".join(filter(None, parts)), *attack])
+    attacks = [attack for attack in attacks_of(result.cells) if attack not in title]
+    if len(attacks) > 1:
+        attacks = [f"{len(attacks)} attacks, see the tables"]
+    return "; ".join([", ".join(filter(None, parts)), *attacks])
 
 
 def attacks_of(cells: Iterable[Cell]) -> list[str]:

@@ -30,6 +30,9 @@ __all__ = ["draw_lines"]
 SIZES = ((4.2, 3.1), (3.1, 2.5))
 MANY = 6
 
+# From here on markers are small.
+MANY_POINTS = 15
+
 # From here on a linear axis would press the small numbers together.
 WIDE = 50
 
@@ -133,7 +136,8 @@ def _draw_line(
         for end in (low, high):
             axes.plot(x, end, color=style["color"], alpha=0.45, linewidth=0.6, label="")
     finite = {at[x]: scale * cell.value for x, cell in points.items() if math.isfinite(x)}
-    axes.plot([*finite], [*finite.values()], linewidth=1.5, markersize=5, **style)
+    size = 5 if len(points) <= MANY_POINTS else 2.5
+    axes.plot([*finite], [*finite.values()], linewidth=1.5, markersize=size, **style)
     if math.inf in points:
         # Nothing is known of the way to infinity; a thin line only joins the points.
         ends = {**dict([*finite.items()][-1:]), at[math.inf]: scale * points[math.inf].value}
@@ -189,9 +193,9 @@ def _set_ticks(axes: Any, labels: dict[float, str]) -> None:
         return
     # At a slant a label needs only its height, however long it is.
     room = _spaced(axes, [*labels], [SLANTED] * len(labels))
-    texts = [text if free else "" for text, free in zip(labels.values(), room, strict=True)]
+    shown = {x: text for (x, text), free in zip(labels.items(), room, strict=True) if free}
     slant = {"rotation": 60, "ha": "right", "rotation_mode": "anchor"}
-    axes.set_xticks([*labels], texts, fontsize=8, **slant)
+    axes.set_xticks([*shown], [*shown.values()], fontsize=8, **slant)
 
 
 def _spaced(axes: Any, places: Sequence[float], halves: Sequence[float]) -> list[bool]:
