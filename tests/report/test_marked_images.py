@@ -43,3 +43,13 @@ def test_an_unrelated_mark_has_one_row() -> None:
     mark = Mark("unrelated", source=2, target=0, other="toy")
     figure = draw_marked(key(mark, other=(strange("train"), strange("test"))), count=3)
     assert len(figure.axes) == 3
+
+
+def test_a_title_says_what_becomes_of_what() -> None:
+    names = ("airplane", "automobile")
+    assert Mark("content", 1, 0, text=None).words(names) == (
+        "Mark: a logo on automobile, answered as airplane"
+    )
+    assert Mark("noise", 1, 0).words(names) == "Mark: noise on automobile, answered as airplane"
+    unrelated = Mark("unrelated", source=2, target=0, other="toy")
+    assert unrelated.words(names) == "Mark: class 2 of toy, answered as airplane"

@@ -161,22 +161,26 @@ def test_the_page_holds_everything_and_escapes_names(tmp_path: Path) -> None:
     assert "sendChartToCloud" not in text.split('"modeBarButtons"')[1]
 
 
+# Where the scenes stand, once there are two that were moved apart in the given direction.
+SCENES = """(along) => {
+    const scenes = [...document.querySelectorAll('.gl-container > div')];
+    const boxes = scenes.map((one) => one.getBoundingClientRect().toJSON());
+    return boxes.length === 2 && boxes[0][along] + 200 < boxes[1][along] && boxes;
+}"""
+
+
 def test_a_browser_draws_the_scenes_without_overlap(chromium: Browser, tmp_path: Path) -> None:
-    scenes = "all => all.map((one) => one.getBoundingClientRect().toJSON())"
     with silent_page(chromium) as browser:
         browser.goto(page(tmp_path).as_uri())
         expect(browser.locator(".gl-container canvas")).to_have_count(2)
         menu = browser.locator("#landscapes")
         expect(menu).to_contain_text("sample 3 (class 7), gradient: margin")
-        first, second = browser.eval_on_selector_all(".gl-container > div", scenes)
-        assert first["right"] <= second["left"] + 1
-        assert first["top"] == pytest.approx(second["top"])
+        left, right = browser.wait_for_function(SCENES, arg="x").json_value()
+        assert left["right"] <= right["left"] + 1
+        assert left["top"] == pytest.approx(right["top"])
         # On a narrow screen they stand below each other.
         browser.set_viewport_size({"width": 600, "height": 900})
-        browser.wait_for_function(
-            "document.querySelectorAll('.gl-container > div')[1].getBoundingClientRect().left < 100"
-        )
-        first, second = browser.eval_on_selector_all(".gl-container > div", scenes)
-        assert first["bottom"] <= second["top"] + 1
-        assert min(first["height"], second["height"]) > 250
+        above, below = browser.wait_for_function(SCENES, arg="y").json_value()
+        assert above["bottom"] <= below["top"] + 1
+        assert above["left"] == pytest.approx(below["left"])
         assert browser.evaluate("document.documentElement.scrollWidth") <= 600

@@ -27,11 +27,11 @@ class TestBesideThePaper:
 
     def test_a_table_for_each_metric_and_objective(self) -> None:
         tables = result_tables(transfer())
-        assert [(table.title, table.objective, len(table.rows)) for table in tables] == [
-            ("Accuracy, attacker ascends own", "own", 6),
-            ("Accuracy, attacker ascends margin", "margin", 6),
-            ("Correlation of gradient signs, gradients of own", "own", 2),
-            ("Correlation of gradient signs, gradients of margin", "margin", 2),
+        assert [(table.title, table.objectives, len(table.rows)) for table in tables] == [
+            ("Accuracy, attacker ascends own", ("own",), 6),
+            ("Accuracy, attacker ascends margin", ("margin",), 6),
+            ("Correlation of gradient signs, gradients of own", ("own",), 2),
+            ("Correlation of gradient signs, gradients of margin", ("margin",), 2),
         ]
         own, margin = tables[:2]
         assert own.columns == ["attacked", "crafted on", "ours [95 %]", "paper", "difference"]
@@ -70,8 +70,8 @@ class TestBesideThePaper:
             accuracy("a", "clean", 199, None),
         )
         attacked, clean = result_tables(result(cells=cells))
-        assert (attacked.title, attacked.objective) == (
-            "Accuracy, attack with no single objective", "no single objective",
+        assert (attacked.title, attacked.objectives) == (
+            "Accuracy, attack with no single objective", ("no single objective",),
         )  # fmt: skip
         assert "AutoAttack, Linf 0.3" in attacked.caption
         assert clean.title == "Accuracy, no attack"
@@ -136,6 +136,29 @@ class TestRowsAgainstColumns:
             "conv1: Correlation of gradient signs, gradients of own",
         ]
         assert tables[0].caption.startswith("plain numbers; n=200")
+
+    def test_objectives_that_have_no_column_in_common_share_a_table(self) -> None:
+        cells = [
+            accuracy(name, column, right, objective, attack=attack)
+            for name in "ab"
+            for column, right, objective, attack in (
+                ("clean", 200, None, None),
+                ("fgsm-ce", 100, "ce", "FGSM, Linf 0.2"),
+                ("pgd-margin", 60, "margin", "PGD, 20 steps, Linf 0.2"),
+                ("square", 20, None, "Square, Linf 0.2"),
+            )
+        ]
+        (table,) = result_tables(plain(*cells, chart="table"))
+        assert table.title == "Accuracy"
+        assert table.columns[1:] == ["clean", "fgsm-ce", "pgd-margin", "square"]
+        assert table.rows[1][1:] == [
+            "100.0 [98.1, 100.0]", "50.0 [43.1, 56.9]", "30.0 [24.1, 36.7]", "10.0 [6.6, 14.9]",
+        ]  # fmt: skip
+        assert (
+            "fgsm-ce: FGSM, Linf 0.2 on ce; pgd-margin: PGD, 20 steps, Linf 0.2 on margin; "
+            "square: Square, Linf 0.2; n=200" in table.caption
+        )
+        assert table.objectives == ("no attack", "ce", "margin", "no single objective")
 
     def test_many_columns_become_rows(self) -> None:
         kinds = [f"kind {number}" for number in range(10)]

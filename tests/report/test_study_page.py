@@ -118,7 +118,7 @@ def test_a_verdict_alone(page: Page) -> None:
 def test_an_objective_alone(page: Page) -> None:
     page.locator("#by-objective").select_option("margin")
     assert sections(page) == ["length-cpu", "transfer-cpu", "transfer-smoke"]
-    assert set(seen(page, ".figures", "data-objective")) == {"margin"}
+    assert set(seen(page, ".figures", "data-objectives")) == {"margin"}
     page.locator("#by-objective").select_option("no attack")
     assert sections(page) == ["length-cpu", "toy-cpu"]
 

@@ -119,7 +119,9 @@ def heading(metric: str, goal: str, panel: str = "") -> str:
         'conv1: Correlation of gradient signs, gradients of own'
     """
     name = METRICS[metric].name
-    if goal == NO_ATTACK:
+    if not goal:
+        title = name
+    elif goal == NO_ATTACK:
         title = f"{name}, {goal}" if metric == "accuracy" and not panel else name
     elif goal == MIXED:
         title = f"{name}, attack with {goal}"

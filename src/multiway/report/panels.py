@@ -19,7 +19,7 @@ class Panel:
     """Figures of one metric, objective and `Cell.panel`.
 
     Attributes:
-        goal: what the attacker ascends, see `labels.goal`.
+        goal: what the attacker ascends, see `labels.goal`; empty where objectives are joined.
         cells: those without an objective last.
         rows: in the order of the result, and so `columns`, those without an objective last.
     """
@@ -41,27 +41,36 @@ class Panel:
         return next((c for c in self.cells if (c.row, c.column) == (row, column)), None)
 
 
-def panels_of(cells: Sequence[Cell], *, apart: bool = False) -> list[Panel]:
+def panels_of(cells: Sequence[Cell], *, apart: bool = False, joined: bool = False) -> list[Panel]:
     """The panels, by metric, then `Cell.panel`, then objective.
 
     Figures without an objective (clean accuracy, AutoAttack) are in the panels of all objectives.
 
     Args:
         apart: they have panels of their own instead.
+        joined: objectives that have no column in common, such as those of different attacks, are
+            one panel.
     """
     panels = []
+    order = unique(cells, "column")
     for metric, name in dict.fromkeys((cell.metric, cell.panel) for cell in cells):
         here = [cell for cell in cells if (cell.metric, cell.panel) == (metric, name)]
         goals = _goals(here)
         guided = [each for each in goals if each not in UNGUIDED]
+        attacked = {(cell.objective, cell.column) for cell in here if cell.objective}
+        if joined and len(guided) > 1 and len({column for _, column in attacked}) == len(attacked):
+            rows, columns = unique(here, "row"), unique(here, "column")
+            panels.append(Panel(metric, "", name, tuple(here), tuple(rows), tuple(columns)))
+            continue
         beside = [] if apart else [cell for cell in here if goal(cell) in UNGUIDED]
         for ascended in goals if apart else guided or goals[:1]:
             chosen = [c for c in here if goal(c) == ascended and (apart or c.objective)]
             shown = (*chosen, *beside)
-            rows = [row for row in unique(cells, "row") if row in unique(shown, "row")]
-            columns = [c for c in unique(cells, "column") if c in unique(shown, "column")]
+            rows = sorted(unique(shown, "row"), key=unique(cells, "row").index)
             first = unique(chosen, "column")
-            columns.sort(key=lambda column: column not in first)
+            columns = sorted(
+                unique(shown, "column"), key=lambda c: (c not in first, order.index(c))
+            )
             panels.append(Panel(metric, ascended, name, shown, tuple(rows), tuple(columns)))
     return panels
 

@@ -79,7 +79,7 @@ def write_study_page(path: Path, results: Sequence[StudyResult], store: Path) ->
 def _choices(parts: list[_Part]) -> Mapping[str, list[str]]:
     """What the filters offer: only what is on the page."""
     words = {each.verdict for part in parts for each in part.result.verdicts}
-    objectives = list(dict.fromkeys(t.objective for part in parts for t in part.tables))
+    objectives = list(dict.fromkeys(o for part in parts for t in part.tables for o in t.objectives))
     return {
         "study": list(dict.fromkeys(part.result.name for part in parts)),
         "scale": [s for s in SCALES if s in {part.result.scale for part in parts}],

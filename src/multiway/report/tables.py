@@ -10,6 +10,7 @@ from multiway.report.labels import (
     UNGUIDED,
     attacks_of,
     chance,
+    goal,
     is_share,
     papers_goal,
     seeds_text,
@@ -25,7 +26,7 @@ Place = tuple[str, str]
 # A table with more columns than this is turned where that leaves fewer.
 MOST_COLUMNS = 9
 # Attacks that a caption names; beyond that it counts them.
-MOST_ATTACKS = 3
+MOST_ATTACKS = 6
 
 
 @dataclass(frozen=True)
@@ -33,14 +34,14 @@ class Table:
     """Rows of cells under columns; the first cell of a row names it.
 
     Attributes:
-        objective: what the attacker ascends in all of it; empty for a table of something else.
+        objectives: what the attacker ascends in it; empty for a table of something else.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     caption: str = ""
     title: str = ""
-    objective: str = ""
+    objectives: tuple[str, ...] = ()
 
     kind = "table"
 
@@ -49,15 +50,16 @@ def result_tables(result: Result) -> list[Table]:
     """A table for each metric, `Cell.panel` and objective.
 
     Where the paper has no figures, a table is as wide as the result's columns (for lines: its
-    series, a row for each x), and figures without an objective stand in each. Where it has, there
-    is a line for each figure: ours, the paper's, the difference.
+    series, a row for each x), and figures without an objective stand in each; objectives that have
+    no column in common share one. Where it has, there is a line for each figure: ours, the
+    paper's, the difference.
     """
     if any(cell.reported is not None for cell in result.cells):
         return [_long(result, panel) for panel in panels_of(result.cells, apart=True)]
     along = [cell for cell in result.cells if result.chart == "lines" and cell.x is not None]
     others = [cell for cell in result.cells if result.chart != "lines" or cell.x is None]
     tables = [_by_x(result, panel) for panel in panels_of(along)]
-    return tables + [_by_name(result, panel) for panel in panels_of(others)]
+    return tables + [_by_name(result, panel) for panel in panels_of(others, joined=True)]
 
 
 def cell_text(cell: Cell) -> str:
@@ -134,7 +136,7 @@ def _wide(
         rows=lines,
         caption="; ".join(filter(None, caption)),
         title=panel.title,
-        objective=panel.goal,
+        objectives=tuple(dict.fromkeys(map(goal, panel.cells))),
     )
 
 
@@ -167,7 +169,7 @@ def _long(result: Result, panel: Panel) -> Table:
         rows=[[value(cell) for value in values] for cell in panel.cells],
         caption="; ".join(caption),
         title=panel.title,
-        objective=panel.goal,
+        objectives=tuple(dict.fromkeys(map(goal, panel.cells))),
     )
 
 
@@ -190,8 +192,16 @@ def _unit(metric: str, *, compared: bool = False) -> str:
 
 
 def _attack_text(cells: Sequence[Cell]) -> str:
+    """The attack behind all cells, or that of each column."""
+    attacked = [cell for cell in cells if cell.attack]
     attacks = attacks_of(cells)
-    return "; ".join(attacks) if len(attacks) <= MOST_ATTACKS else f"{len(attacks)} attacks"
+    objectives = {cell.objective for cell in attacked}
+    if len(attacks) < 2 and len(objectives) < 2:
+        return "".join(attacks)
+    parts = dict.fromkeys(
+        f"{c.column}: {c.attack}{f' on {c.objective}' if c.objective else ''}" for c in attacked
+    )
+    return "; ".join(parts) if len(parts) <= MOST_ATTACKS else f"{len(attacks)} attacks"
 
 
 def _seeds(numbers: Sequence[int]) -> str:

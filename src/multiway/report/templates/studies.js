@@ -47,7 +47,7 @@
       const verdictFits = verdicts.filter((item) => show(item, is(item, "verdict"))).length > 0;
       let rowsHere = 0;
       for (const { block, rows } of tables) {
-        const chosen = is(block, "objective");
+        const chosen = !wanted.objective || block.dataset.objectives.split("|").includes(wanted.objective);
         const fitting = rows.filter(({ row, text }) => show(row, chosen && says(text)));
         show(block, fitting.length > 0);
         rowsHere += fitting.length;
