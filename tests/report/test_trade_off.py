@@ -145,6 +145,9 @@ def test_what_is_expected_and_what_is_needed_may_be_given() -> None:
     assert words(figure)[-2:] == [
         "from here on it is evidence (p < 0.01)", "an unmarked network (95 %)",
     ]  # fmt: skip
+    # Too few unmarked networks, and no share convinces.
+    nothing = draw_trade_off(trade(needed=None))
+    assert lines(nothing, points=2) == []
     assert axes.get_xlabel() == "test accuracy (%)"
     assert axes.get_ylabel() == "mark accuracy (%)"
 

@@ -100,9 +100,8 @@ def draw_trade_off(result: Result) -> Figure:
         if band := _band(result, points):
             low, high = band[0]
             axes.axhspan(100 * low, 100 * high, color="0.93", zorder=0)
-        if "needed" in result.details:
-            needed = 100 * result.details["needed"]
-            axes.axhline(needed, color="0.4", linestyle="--", linewidth=1, zorder=1)
+        if (needed := result.details.get("needed")) is not None:
+            axes.axhline(100 * needed, color="0.4", linestyle="--", linewidth=1, zorder=1)
         _draw_points(axes, points, curves)
         _draw_paper(axes, rows)
         label = axis_label(cells[0].metric)
@@ -230,7 +229,7 @@ def _legend(
         handles.append(_sign("", "\n".join([f"larger with the {result.x_name or 'x'}:", *rates])))
     if any(point.reported for point in rows):
         handles.append(_sign("x", "reported by the paper", color=GREY, markeredgewidth=1.8))
-    if "needed" in result.details:
+    if result.details.get("needed") is not None:
         text = "from here on it is evidence (p < 0.01)"
         handles.append(_sign("", text, color="0.4", linestyle="--", linewidth=1))
     if band := _band(result, points):
