@@ -23,6 +23,7 @@ from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.measures import Accuracy
 from multiway.studies.scales import Setting
 from multiway.studies.watermark import OWNERS, THEFTS
+from multiway.training import load_recipe
 
 __all__ = ["Small", "attack_of", "decisions", "find", "make", "shared_store"]
 
@@ -82,8 +83,10 @@ class Small:
         self.study = cache(self._study)
 
     def _smaller(self, setting: Setting) -> Setting:
-        """On these digits, with as many steps as before."""
-        return replace(setting, data=self.data, changes={**setting.changes, "batch_size": 16})
+        """On these digits, with as many steps as before, of a quarter of the images each."""
+        batch_size = load_recipe(setting.recipe).batch_size // 4
+        changes = {**setting.changes, "batch_size": batch_size}
+        return replace(setting, data=self.data, changes=changes)
 
     def _study(self, name: str) -> Study:
         with pytest.MonkeyPatch.context() as patch:
