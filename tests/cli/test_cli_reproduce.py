@@ -97,9 +97,10 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     ran = in_process("reproduce", "correlation", "--dry-run", "--json", "--store", "s", "--jobs", 2)
     assert ran.returncode == 0
     (plan,) = json.loads(ran.stdout)["studies"]
-    # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, and their gradients by objective.
-    assert (plan["cells"], plan["trainings"]) == (18, 4)
-    assert plan["artifacts"] == plan["left"] == 12
+    # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, each with a substitute, and their
+    # gradients by objective.
+    assert (plan["cells"], plan["trainings"]) == (18, 8)
+    assert plan["artifacts"] == plan["left"] == 24
     assert not (tmp_path / "s").exists()
 
 

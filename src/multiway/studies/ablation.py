@@ -38,7 +38,7 @@ def declare(scale: Scale) -> Study:
         column_name="crafted on",
         **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
-            "the substitute is always another training than the target (the next seed)",
+            "the substitute is a training of its own, which no other cell attacks",
             "one-hot labels with a squared error have norm 1 here as in the paper; `controls` has "
             "them at the beta^2 / l of RO",
         ),

@@ -115,9 +115,8 @@ def _differs(scale: Scale) -> list[str]:
         "1ofK and RO are trained by one recipe; the paper compared RO, trained on clean and "
         "adversarial images, with the released networks of Madry et al., trained on adversarial "
         "images alone",
-        "substitutes are other trainings of the matched networks (the next seed), with the "
-        "target's codebook; their attack has no limit kappa, and so the highest confidence there "
-        "is",
+        "substitutes are trainings of their own of the matched networks, with the target's "
+        "codebook; their attack has no limit kappa, and so the highest confidence there is",
         f"gradient-free on MNIST is the boundary attack, {BOUNDARY_STEPS[scale.name]} steps, at "
         f"L2 {DISTANCE:g}, a threshold that the paper does not state and another threat model "
         "than in the other columns",

@@ -59,8 +59,8 @@ def declare(scale: Scale) -> Study:
         **cells.about(setting),
         differs=(
             "`black-box` is crafted on network A with one-hot labels, trained with the same "
-            "momentum from the next seed; `black-box, own encoding` and `correlation` take the "
-            "same encoding from the next seed",
+            "momentum from a seed of its own; `black-box, own encoding` and `correlation` take "
+            "the same encoding from a seed of its own",
             f"padded, 1ofK-MSE and all lengths of RO are at beta^2 / l = 500; {SAME_STEPS}",
         ),
     )

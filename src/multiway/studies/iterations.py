@@ -36,7 +36,7 @@ def declare(scale: Scale) -> Study:
             f"up to {iterations(scale)[-1]} steps; one step is as long as eps, more are 2.5 eps "
             "together and none shorter than eps / 30",
             "the baseline is 1ofK by RO's recipe, and the source of black-box attacks is another "
-            "training of it (the next seed)",
+            "training of it",
             "the figure prints no numbers; those of an earlier version belong to no number of "
             "steps, and only its clean accuracies stand beside ours",
         ),

@@ -48,7 +48,7 @@ def declare(scale: Scale) -> Study:
         **cells.about(setting),
         differs=(
             "the paper does not name the substitute of its black-box column; here it is network A "
-            "with one-hot labels, trained from the next seed",
+            "with one-hot labels, trained from a seed of its own",
             "the paper gives beta for length 2000 alone",
             SAME_STEPS,
         ),

@@ -40,7 +40,7 @@ def declare(scale: Scale) -> Study:
         **cells.about(setting),
         differs=(
             "columns are the attacker's losses, on the network itself and (black-box, and the "
-            "correlations) on its training from the next seed",
+            "correlations) on its training from another seed",
             "the scores behind `ce` and `dlr` are scaled so that a hit on a codeword leads by 10",
         ),
     )

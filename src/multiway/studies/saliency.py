@@ -20,15 +20,15 @@ def declare(scale: Scale) -> Study:
     """Network A twice with each encoding, at the first three test images."""
     setting, first = scale.clean["A"], scale.seeds[0]
     shown, images = Images(setting.data, "test", SHOWN), scale.test_images(setting)
+    networks = {name: partial(scale.clean_model, "A", name) for name in ("1ofk", "ro")}
     models = tuple(
-        (f"{name}, {prime}", scale.clean_model("A", encoding, seed))
-        for name, encoding in (("1ofK", "1ofk"), ("RO", "ro"))
-        for prime, seed in (("A", first), ("A'", scale.other(first)))
+        (f"{name}, {prime}", model(first))
+        for name, network in (("1ofK", networks["1ofk"]), ("RO", networks["ro"]))
+        for prime, model in (("A", network), ("A'", scale.substitute(network)))
     )
     cells = Cells(scale, images)
     for row, (one, other) in PAIRS.items():
-        target = partial(scale.clean_model, "A", one)
-        twin = scale.substitute(partial(scale.clean_model, "A", other))
+        target, twin = networks[one], scale.substitute(networks[other])
         cells.correlated(row, "the images shown", target, twin, images=shown)
         cells.correlated(row, "test images", target, twin)
     return Study(

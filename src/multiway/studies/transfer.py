@@ -44,7 +44,7 @@ def declare(scale: Scale) -> Study:
         column_name="crafted on",
         **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
-            "the substitute is always another training than the target (the next seed), and its "
+            "the substitute is a training of its own, which no other cell attacks, and its "
             "codebook the target's",
         ),
     )

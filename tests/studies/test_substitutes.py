@@ -1,0 +1,81 @@
+"""Substitutes: trainings of their own, so that the seeds of a cell are independent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from small_studies import decisions
+
+from multiway.statistics import mean
+from multiway.studies import SCALES, STUDIES, declare, scale_of
+from multiway.studies.artifacts import Crafted
+from multiway.studies.measures import Accuracy, Correlated
+from multiway.studies.scales import SUBSTITUTE
+
+DRAWS = 4000
+
+
+def ring(seed: int) -> int:
+    """Each of three networks stands against the next one."""
+    return (seed + 1) % 3
+
+
+def own(seed: int) -> int:
+    """Each stands against a network of its own."""
+    return seed + SUBSTITUTE
+
+
+def coverage(substitute: Callable[[int], int]) -> float:
+    """How often the 95 % interval of the mean over three pairs of networks holds the truth, 0.
+
+    A pair's statistic (the correlation of its gradients, say) is the sum of what each of its
+    networks brings and of what is the pair's own, all of one size.
+    """
+    random = np.random.RandomState(0)
+    held = 0
+    for _ in range(DRAWS):
+        brings = {seed: random.randn() for seed in (0, 1, 2, own(0), own(1), own(2))}
+        pairs = [brings[seed] + brings[substitute(seed)] + random.randn() for seed in range(3)]
+        interval = mean(pairs)
+        held += interval.low <= 0 <= interval.high
+    return held / DRAWS
+
+
+def test_only_pairs_that_share_no_network_have_the_coverage_they_claim() -> None:
+    assert coverage(ring) < 0.93
+    assert coverage(own) == pytest.approx(0.95, abs=0.01)
+
+
+def test_no_target_has_the_seed_of_a_substitute() -> None:
+    for name in SCALES:
+        seeds = scale_of(name).seeds
+        assert not set(seeds) & {own(seed) for seed in seeds}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_pairs_of_a_cell_share_no_network(name: str) -> None:
+    """Each network of a cell belongs to one seed, as target or as substitute."""
+    for cell in declare(name, scale_of("smoke")).cells:
+        by_seed: list[set[str]] = []
+        if isinstance(cell.measure, Correlated):
+            by_seed = [{signs.model.key for signs in pair} for pair in cell.measure.pairs]
+            assert all(len(pair) == 2 for pair in by_seed)
+        elif isinstance(cell.measure, Accuracy):
+            for decided in cell.measure.decided:
+                sources = {d.shown.source.key for d in decided if isinstance(d.shown, Crafted)}
+                by_seed.append({d.target.key for d in decided} | sources)
+        count = Counter(key for some in by_seed for key in some)
+        assert set(count.values()) <= {1}, (cell.row, cell.column)
+
+
+def test_a_black_box_source_is_a_substitute_and_nothing_else() -> None:
+    for name in ("transfer", "benchmark", "controls", "confidence"):
+        for cell in declare(name, scale_of("smoke")).cells:
+            if cell.attack is None or cell.white_box or cell.column == "gradient-free":
+                continue
+            for decided in decisions(cell):
+                assert isinstance(decided.shown, Crafted)
+                assert decided.shown.source.seed == own(decided.target.seed)
