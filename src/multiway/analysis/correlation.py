@@ -110,6 +110,7 @@ def correlate(
         details={
             "no_map_in_common": [list(names) for names in apart],
             "no_coefficient": [list(names) for names in undefined],
+            "notes": [f"no map in common: {' / '.join(names)}" for names in apart],
         },
     )
 

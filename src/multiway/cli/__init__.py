@@ -72,7 +72,7 @@ def _how_to_go_on(words: list[str]) -> str:
             "and the same command goes on there\n"
         )
     if words[:1] == ["reproduce"]:
-        return "stopped; finished pieces are kept in the store, and the same command goes on\n"
+        return "stopped; what is finished is kept in the store, and the same command goes on\n"
     return "stopped\n"
 
 

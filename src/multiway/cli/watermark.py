@@ -457,6 +457,8 @@ def _result(
             "watermark": key.as_dict(),
             "detections": [each.as_dict() for each in detections],
             "unmarked": sorted(innocent),
+            "needed": detections[0].needed,
+            "base_rate": detections[0].base_rate.as_dict(),
         },
     )
 

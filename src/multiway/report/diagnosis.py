@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiway.analysis.diagnosis import Diagnosis, Item
+from multiway.report.dot_plot import draw_dots
+from multiway.report.line_chart import draw_lines
 from multiway.report.page import Html, Picture, Section, coded
 from multiway.results import Cell, Result
 
@@ -17,9 +19,6 @@ _BADGE_COLOURS = {"pass": "#00664b", "fail": "#b34700", "not applicable": "#5a5a
 
 def diagnosis_section(diagnosis: Diagnosis, title: str = "Is this robustness real?") -> Section:
     """The verdict, the checklist and the figures, to stand in a page."""
-    from multiway.report.dot_plot import draw_dots
-    from multiway.report.line_chart import draw_lines
-
     lines, dots = diagnosis_charts(diagnosis, title)
     return Section(
         title,
