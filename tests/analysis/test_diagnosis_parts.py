@@ -14,6 +14,7 @@ from multiway.analysis import Budget
 from multiway.analysis.diagnosis.attack_log import AttackLog
 from multiway.analysis.diagnosis.blackbox_checks import repeatable_item
 from multiway.analysis.diagnosis.checklist import LEVEL, beats, exceeds
+from multiway.analysis.diagnosis.gradient_runs import loss_curves, run_gradients
 from multiway.analysis.diagnosis.readout import Features, fit_readout, readout_item
 from multiway.analysis.diagnosis.substitute import distil
 from multiway.attacks import FGSM, PGD, transfer
@@ -112,6 +113,18 @@ def test_the_read_out_test_judges_the_attack_and_not_the_network() -> None:
     assert readout_item(attack_log(network), sound).status == "pass"
     assert readout_item(attack_log(network), lame).status == "fail"
     assert readout_item(attack_log(Quantised(network)), sound).status == "fail"
+
+
+def test_a_loss_that_does_not_rise_is_said_to() -> None:
+    images = torch.full((12, 1, 4, 4), 0.5)
+    flat = Quantised(nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), levels=1)
+    budget = Budget(steps=3, more_steps=4)
+    log = AttackLog(flat, images, flat(images).argmax(dim=1), Linf(0.1), budget)
+    curves = loss_curves(run_gradients(log))
+    assert {cell.value for cell in curves} == {0}
+    assert {cell.series for cell in curves} == {
+        f"{name}: does not rise" for name in ("ce", "margin", "dlr", "margin, longer")
+    }
 
 
 def test_read_outs_need_a_head() -> None:
