@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.attacks import Attack, AttackResult, AttackWarning, transfer
-from multiway.attacks.batches import Batch, show_warnings
+from multiway.attacks.batches import add_notes, attack_batches
 from multiway.attacks.checks import check_count, check_labels_and_targets
 from multiway.attacks.evaluation import predict
 from multiway.attacks.names import attack_name, attack_words
@@ -193,14 +193,16 @@ class AttackLog:
         self.announce(name)
         chosen = given.nonzero().squeeze(1)
         batches = [
-            Batch.compute(attack, self.model, self.images[part], self.labels[part], self.seed)
-            for part in (torch.split(chosen, self.batch_size) if len(chosen) else ())
-        ]
-        with warnings.catch_warnings():
-            # They are part of the diagnosis, each kind once.
-            warnings.simplefilter("ignore", AttackWarning)
-            notes = show_warnings(batches, self.warnings)
-            self.warnings |= {kind: str(note) for kind, note in notes.items()}
+            batch
+            for _, batch in attack_batches(
+                attack, self.model, self.images, self.labels, chosen,
+                batch_size=self.batch_size, seed=self.seed, cache=None,
+            )
+        ]  # fmt: skip
+        notes = add_notes([(batch.notes, len(batch.result.success)) for batch in batches])
+        for kind, note in notes.items():
+            # The first attack that warns of it speaks for the others.
+            self.warnings.setdefault(kind, str(note))
         result = AttackResult.join([batch.result for batch in batches]) if batches else None
         return self._keep(name, family, attack, among, given, result)
 
