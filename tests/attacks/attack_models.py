@@ -12,6 +12,13 @@ from multiway.threat import L2, Linf, Threat
 
 SHAPES = [(5,), (2, 4), (2, 3, 3)]
 
+# Numbers of images, shapes and types: every number meets every shape, and either meets both types.
+BATCHES = [
+    (count, shape, (torch.float32, torch.float64)[(i + j) % 2])
+    for i, count in enumerate((1, 3, 8))
+    for j, shape in enumerate(SHAPES)
+]
+
 
 class Affine(nn.Module):
     """Two classes divided by a hyperplane: scores (0, w.x + b)."""

@@ -20,19 +20,19 @@ Trained = tuple[EncodedClassifier, Tensor, Tensor]
 
 @pytest.fixture(scope="module")
 def trained() -> Trained:
-    """A tiny RO classifier of ten patterns of 6 x 6, trained for a second, and 24 images."""
+    """A tiny RO classifier of four patterns of 6 x 6, trained for a second, and 24 images."""
     generator = torch.Generator().manual_seed(0)
-    patterns = torch.rand(10, 1, 6, 6, generator=generator)
+    patterns = torch.rand(4, 1, 6, 6, generator=generator)
 
     def draw(count: int) -> tuple[Tensor, Tensor]:
-        labels = torch.randint(10, (count,), generator=generator)
+        labels = torch.randint(4, (count,), generator=generator)
         noise = torch.randn(count, 1, 6, 6, generator=generator)
         return (patterns[labels] + 0.2 * noise).clamp(0, 1), labels
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        network = nn.Sequential(nn.Flatten(), nn.Linear(36, 64), nn.ReLU(), nn.Linear(64, 10))
-        encoding = Encoding.make("ro", classes=10, length=64)
+        network = nn.Sequential(nn.Flatten(), nn.Linear(36, 64), nn.ReLU(), nn.Linear(64, 4))
+        encoding = Encoding.make("ro", classes=4, length=64)
         model = encode_model(network, encoding, gain=encoding.codebook.beta / 8)
         optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
         for _ in range(150):
@@ -85,6 +85,8 @@ def test_pyautoattack(
     reference = pyautoattack.AutoAttack(model, eps=EPS, seed=0)
     # The full 5,000 queries on what withstands are a matter of patience, on both sides.
     reference.square.n_queries = 500
+    # Each of the three wrong classes is a target; the reference does not count them by itself.
+    reference.apgd_targeted.n_target_classes = reference.fab.n_target_classes = 3
     parts = (*AutoAttack(Linf(EPS)).parts[:-1], Square(Linf(EPS), queries=500))
     monkeypatch.setattr(AutoAttack, "parts", parts)
     crafted, _ = reference.run_standard_evaluation(images, labels, batch_size=len(images))

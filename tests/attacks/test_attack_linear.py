@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from attack_models import SHAPES, Affine, ball, near_the_plane
+from attack_models import BATCHES, SHAPES, Affine, ball, near_the_plane
 
 from multiway.attacks import FGSM, PGD, Attack, NAttack, Noise
 from multiway.threat import L2, Linf, Threat
@@ -59,9 +59,7 @@ def test_fgsm_moves_the_lead_by_eps_times_the_dual_norm(
 
 
 @EVERY
-@SIZES
-@SHAPE
-@TYPES
+@pytest.mark.parametrize(("count", "shape", "dtype"), BATCHES)
 def test_pgd_is_within_one_percent(
     norm: type[Threat], count: int, shape: tuple[int, ...], dtype: torch.dtype
 ) -> None:
