@@ -63,7 +63,7 @@ class Cache:
 
     Args:
         directory: made when it is not there.
-        model: told by its fingerprint.
+        model: known by its fingerprint.
         scores: of the clean images, [N, K].
         data: the images, their labels and whatever else holds for all that is kept.
     """

@@ -163,12 +163,12 @@ def gradient_signs(
                     "a threshold or a detach)"
                 )
             gradients = torch.autograd.grad(value.sum(), wanted, allow_unused=True)
-            for place, (at, gradient) in enumerate(zip(wanted, gradients, strict=True)):
+            for number, (at, gradient) in enumerate(zip(wanted, gradients, strict=True)):
                 gradient = torch.zeros_like(at) if gradient is None else gradient
-                if place:
+                if number:
                     gradient = gradient.mean(dim=1)
                 signs = gradient.flatten(1).sign().to(torch.int8).cpu()
-                parts.setdefault(f"conv{place}" if place else INPUT, []).append(signs)
+                parts.setdefault(f"conv{number}" if number else INPUT, []).append(signs)
             if progress is not None:
                 progress(len(chosen))
     return {layer: torch.cat(some) for layer, some in parts.items()}

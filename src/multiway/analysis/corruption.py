@@ -86,9 +86,8 @@ def corruption_accuracy(
     }
     right: dict[str, Right] = {name: {} for name in models}
     for kind, level in itertools.product(chosen, levels):
-        found = show.kept(models, caches, kind, level, progress)
-        for name in models:
-            right[name][kind, level] = found[name]
+        for name, each in show.kept(models, caches, kind, level, progress).items():
+            right[name][kind, level] = each
     first = right[next(iter(models))]
     cells = [
         cell
@@ -153,19 +152,19 @@ class _Show:
             for name, model in models.items()
             if name not in caches or not caches[name].has("corrupted", **described)
         }
-        found = self.right(missing, kind, level, progress) if missing else {}
+        right = self.right(missing, kind, level, progress) if missing else {}
         if not missing and progress is not None:
             progress(len(self.data))
 
         def compute(name: str) -> Computed:
             # One that was there a moment ago may turn out to be damaged.
-            new = found if name in found else self.right({name: models[name]}, kind, level)
-            return {"right": new[name]}, {}
+            again = right if name in right else self.right({name: models[name]}, kind, level)
+            return {"right": again[name]}, {}
 
         for name, cache in caches.items():
             tensors, _ = cache.get("corrupted", partial(compute, name), **described)
-            found[name] = tensors["right"]
-        return found
+            right[name] = tensors["right"]
+        return right
 
     def right(
         self,
@@ -228,12 +227,12 @@ def _cells(name: str, clean: Tensor, right: Right, first: Right) -> Iterator[Cel
     yield Cell.of(name, "clean", without, "accuracy", panel="by severity", series=name, x=0)
     for level in levels:
         average = _average(right, kinds, (level,))
-        place = {"panel": "by severity", "series": name, "x": level}
-        yield Cell.of(name, f"severity {level}", average, "accuracy", **place)
+        axes = {"panel": "by severity", "series": name, "x": level}
+        yield Cell.of(name, f"severity {level}", average, "accuracy", **axes)
     for (kind, level), values in right.items():
         share = proportion(int(values.sum()), len(values))
-        place = {"panel": kind, "series": name, "x": level}
-        yield Cell.of(name, f"severity {level}", share, "accuracy", **place)
+        axes = {"panel": kind, "series": name, "x": level}
+        yield Cell.of(name, f"severity {level}", share, "accuracy", **axes)
 
 
 def _groups(kinds: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

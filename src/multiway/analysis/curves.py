@@ -288,9 +288,9 @@ class _Sweep:
             done = state.done
 
         # Nobody else needs these images: an image that is broken may be left alone.
-        found = evaluate(source, *given, [attack], progress=show, **options)
+        evaluation = evaluate(source, *given, [attack], progress=show, **options)
         progress(len(self.data) - done)  # those that needed no attack
-        return {name: found.robust}, {name: found.clean}
+        return {name: evaluation.robust}, {name: evaluation.clean}
 
     def _cells(
         self,

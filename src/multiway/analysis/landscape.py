@@ -144,7 +144,7 @@ def landscapes(
     numbers = list(range(len(images))) if samples is None else list(samples)
     if len(numbers) != len(images):
         raise MultiwayError(f"{len(numbers)} samples are named, but there are {len(images)} images")
-    found = []
+    surfaces = []
     for name, model in models.items():
         with untouched(model), torch.no_grad():
             measure = quantity_of(model, quantity)
@@ -158,7 +158,7 @@ def landscapes(
                         progress(len(batch))
                 values, margins = torch.cat(parts, dim=1).double().cpu()
                 _check_finite(name, number, values, margins)
-                found.append(
+                surfaces.append(
                     Landscape(
                         name, number, int(label), objective, quantity,
                         _in_words(model, quantity), float(eps), clamp, seed, axis,
@@ -166,7 +166,7 @@ def landscapes(
                         not bool(gradient.any()),
                     )
                 )  # fmt: skip
-    return found
+    return surfaces
 
 
 def landscape_axis(eps: float, points: int) -> Tensor:

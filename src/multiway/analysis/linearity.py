@@ -65,7 +65,7 @@ def nonlinearity(
     """
     choose("quantity", quantity, QUANTITIES)
     way = (landscape_axis(eps, points) + eps) / 2
-    found = []
+    bends = []
     with untouched(model), torch.no_grad():
         measure = quantity_of(model, quantity)
         for chosen in torch.split(torch.arange(len(images)), batch_size):
@@ -75,7 +75,7 @@ def nonlinearity(
             curve = [measure(each, true)[0] for each in passed]
             bent = bend(torch.stack(curve, dim=1).cpu())
             still = ~direction.flatten(1).any(dim=1).cpu()
-            found.append(torch.where(still, torch.nan, bent))
+            bends.append(torch.where(still, torch.nan, bent))
             if progress is not None:
                 progress(len(chosen))
-    return torch.cat(found)
+    return torch.cat(bends)

@@ -80,7 +80,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What was found on N images.
+    """The outcome of all attacks on N images.
 
     Attributes:
         clean: accuracy without an attack.
@@ -116,8 +116,8 @@ class Evaluation:
             >>> from multiway.attacks import FGSM
             >>> network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
             >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
-            >>> found = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="ce")])
-            >>> [(cell.column, cell.attack) for cell in found.cells("mine")]
+            >>> evaluation = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="ce")])
+            >>> [(cell.column, cell.attack) for cell in evaluation.cells("mine")]
             [('clean', None), ('fgsm-ce', 'FGSM, Linf 0.5')]
         """
         clean = Cell.of(row, "clean", self.clean, "accuracy", **common)
@@ -176,8 +176,8 @@ def evaluate(
         >>> network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
         >>> images = torch.rand(8, 1, 4, 4)
         >>> labels = network(images).argmax(dim=1)
-        >>> found = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="margin")])
-        >>> found.clean.value, found.rows[0].attacked
+        >>> evaluation = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="margin")])
+        >>> evaluation.clean.value, evaluation.rows[0].attacked
         (1.0, 8)
     """
     if not attacks:

@@ -79,7 +79,7 @@ class AttackResult:
 
     @property
     def accuracy(self) -> Interval:
-        """The share of images that withstood the attack, with its 95 % interval."""
+        """The share of images that are right under the attack, with its 95 % interval."""
         return proportion(int((~self.success).sum()), len(self.success))
 
     @classmethod
