@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,21 @@ def multiway(tmp_path: Path) -> Command:
         )
 
     return run
+
+
+def cells(document: dict[str, Any], **where: Any) -> list[dict[str, Any]]:
+    """The cells of a result's document whose fields are as in `where`."""
+    return [
+        cell
+        for cell in document["cells"]
+        if all(cell[field] == value for field, value in where.items())
+    ]
+
+
+def cell(document: dict[str, Any], **where: Any) -> dict[str, Any]:
+    """The only such cell."""
+    (found,) = cells(document, **where)
+    return found
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from picturing import FIRST, networks, write_folder
 
-from conftest import Command
+from conftest import Command, cell, cells
 
 
 @pytest.fixture(autouse=True)
@@ -18,8 +18,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def values(curve: dict[str, Any]) -> list[float]:
-    return [one["value"] for one in curve["accuracy"]]
+def values(document: dict[str, Any], **where: Any) -> list[float]:
+    return [each["value"] for each in cells(document, **where)]
 
 
 def test_accuracy_against_eps_of_a_linear_network(in_process: Command, folder: Path) -> None:
@@ -27,15 +27,16 @@ def test_accuracy_against_eps_of_a_linear_network(in_process: Command, folder: P
     done = in_process("curves", *given, "--steps", "90", "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert [curve["objective"] for curve in result["curves"]] == ["ce", "margin"]
     distances = [abs(pixel / 255 - 0.5) for pixel in FIRST]
     expected = [sum(d > eps for d in distances) / 10 for eps in (0, 0.05, 0.1, 0.2, 0.3)]
     assert expected == [1.0, 0.8, 0.6, 0.4, 0.2]
-    for curve in result["curves"]:
-        assert curve["x"] == [0, 0.05, 0.1, 0.2, 0.3, "inf"]
-        assert values(curve) == [*expected, 0.0]
-        assert curve["attack"]["steps"] == 90
-        assert all(one["low"] <= one["value"] <= one["high"] for one in curve["accuracy"])
+    assert cell(result, x=0)["value"] == 1.0
+    for objective in ("ce", "margin"):
+        curve = cells(result, objective=objective)
+        assert [each["x"] for each in curve] == [0.05, 0.1, 0.2, 0.3, "inf"]
+        assert [each["value"] for each in curve] == [*expected[1:], 0.0]
+        assert all("90 steps" in each["attack"] for each in curve)
+        assert all(each["low"] <= each["value"] <= each["high"] for each in curve)
     assert "accuracy against eps" in done.stderr or done.stderr.startswith("written")
     assert sorted(path.name for path in (folder / "out").iterdir()) == [
         "batches", "curves-eps.json", "curves-eps.png", "curves-eps.svg",
@@ -46,18 +47,22 @@ def test_each_model_attacks_the_others(in_process: Command) -> None:
     given = (*networks("half", "more"), "--at", "1,4", "--eps", "0.1", "--objective", "margin")
     done = in_process("curves", *given, "--json")
     assert done.returncode == 0, done.stderr
-    curves = json.loads(done.stdout)["curves"]
-    pairs = [(curve["source"], curve["target"]) for curve in curves]
-    assert pairs == [("half", "half"), ("more", "half"), ("more", "more"), ("half", "more")]
+    document = json.loads(done.stdout)
+    pairs = {(each["row"], each["column"]) for each in document["cells"] if each["x"] != 0}
+    assert pairs == {
+        ("half", "white-box"), ("half", "more"), ("more", "white-box"), ("more", "half"),
+    }  # fmt: skip
     # 2.5 eps over the longest run, the same for the shorter one.
-    assert all(curve["attack"]["step_size"] == pytest.approx(0.0625) for curve in curves)
-    alone = in_process("curves", *given, "--white-box", "--json")
-    white = json.loads(alone.stdout)["curves"]
-    assert [values(one) for one in white] == [values(curves[0]), values(curves[2])]
+    assert document["details"]["attacks"][0]["step_size"] == pytest.approx(0.0625)
+    alone = json.loads(in_process("curves", *given, "--white-box", "--json").stdout)
+    for name in ("half", "more"):
+        wanted = {"row": name, "column": "white-box", "objective": "margin"}
+        assert values(alone, **wanted) == values(document, **wanted)
+        assert len(values(alone, **wanted)) == 2
     table = in_process("curves", *given, "--white-box")
     shown = " ".join(table.stdout.split())
-    assert "attacker ascends: margin" in shown
-    assert "(n=10)" in shown
+    assert "attacker ascends margin" in shown
+    assert "n=10" in shown
     assert "attack seed 0" in shown
 
 
@@ -69,12 +74,12 @@ def test_kappa_from_a_substitute_that_was_trained_here(
     done = in_process("curves", *models, *given, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    (curve,) = result["curves"]
-    assert (curve["source"], curve["target"]) == ("ro-1", "ro")
-    assert curve["unit"] == "mean squared error"
-    assert curve["x"] == pytest.approx([10, 300, 1500, 3000, 6000, "inf"])
-    assert [one["n"] for one in curve["accuracy"]] == [9] * 6
-    assert [model["trained_with_seed"] for model in result["models"]] == [0, 1]
+    curve = [each for each in result["cells"] if each["attack"] is not None]
+    assert {(each["row"], each["column"]) for each in curve} == {("ro", "ro-1")}
+    assert all("mean squared error" in each["panel"] for each in curve)
+    assert [each["x"] for each in curve] == pytest.approx([10, 300, 1500, 3000, 6000, "inf"])
+    assert [each["n"] for each in curve] == [9] * 6
+    assert [model["trained_with_seed"] for model in result["details"]["models"]] == [0, 1]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_a_plane_from_the_command_line(in_process: Command, folder: Path) -> Non
     done = in_process("landscape", *given, "--objective", "margin", "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    found = {(one["model"], one["sample"]): one for one in result["landscapes"]}
+    found = {(one["model"], one["sample"]): one for one in result["details"]["landscapes"]}
     assert list(found) == [("half", 3), ("half", 6), ("coded", 3), ("coded", 6)]
     for sample in (3, 6):
         one = found["half", sample]
@@ -47,8 +47,8 @@ def test_the_papers_quantities_come_with_their_warning(in_process: Command, fold
     assert "squared error to the true code" in done.stdout
     kept = json.loads((folder / "out/landscape.json").read_text())
     # As in the paper, the gradient is that of the training loss.
-    assert [one["objective"] for one in kept["landscapes"]] == ["own"]
-    assert kept["landscapes"][0]["clamped"] is False
+    assert [one["objective"] for one in kept["details"]["landscapes"]] == ["own"]
+    assert kept["details"]["landscapes"][0]["clamped"] is False
     assert "Not a fair comparison" in (folder / "out/landscape.html").read_text(encoding="utf-8")
 
 

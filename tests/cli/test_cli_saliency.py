@@ -22,8 +22,8 @@ def test_gradients_of_two_networks(in_process: Command, folder: Path) -> None:
     done = in_process("saliency", *given, "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert [model["name"] for model in result["models"]] == ["half", "more"]
-    rows = result["gradients"]
+    assert [model["name"] for model in result["details"]["models"]] == ["half", "more"]
+    rows = result["details"]["gradients"]
     assert [(row["model"], row["sample"]) for row in rows] == [
         ("half", 9), ("half", 3), ("more", 9), ("more", 3),
     ]  # fmt: skip
@@ -35,8 +35,8 @@ def test_gradients_of_two_networks(in_process: Command, folder: Path) -> None:
         "saliency-margin.png", "saliency-margin.svg", "saliency.json",
     ]  # fmt: skip
     kept = json.loads((folder / "out/saliency.json").read_text())
-    assert kept["gradients"] == rows
-    assert "torch" in kept["versions"]
+    assert kept["details"]["gradients"] == rows
+    assert "torch" in kept["provenance"]["versions"]
 
 
 def test_own_and_margin_stand_side_by_side(in_process: Command, folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_own_and_margin_stand_side_by_side(in_process: Command, folder: Path) ->
     mixed = in_process("saliency", *both, "--out", "mixed", "--json")
     result = json.loads(mixed.stdout)
     # A network without an encoding has no loss of its own; cross-entropy stands in, for all.
-    assert {row["objective"] for row in result["gradients"]} == {"ce", "margin"}
+    assert {row["objective"] for row in result["details"]["gradients"]} == {"ce", "margin"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from conftest import Command
+from conftest import Command, cell, cells
 
 NETWORKS = """
 from torch import nn
@@ -55,36 +55,40 @@ def test_networks_that_were_not_trained_here(in_process: Command, folder: Path) 
     done = in_process("transfer", *PAIR, "--eps", "8/255", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert [matrix["name"] for matrix in result["matrices"]] == ["fgsm-ce", "fgsm-margin"]
-    assert [model["name"] for model in result["models"]] == ["plain", "plain-2"]
-    for matrix in result["matrices"]:
-        cells = {(cell["source"], cell["target"]): cell for cell in matrix["cells"]}
-        assert len(cells) == 4
-        # FGSM is exact on two linear classes: both objectives give the same.
-        assert cells["plain", "plain"]["accuracy"]["n"] == 20
-        assert cells["plain", "plain"]["correlation"]["value"] == pytest.approx(1)
-        assert (
-            cells["plain", "plain-2"]["accuracy"]
-            == (
-                {(c["source"], c["target"]): c for c in result["matrices"][0]["cells"]}[
-                    "plain", "plain-2"
-                ]["accuracy"]
-            )
-        )
+    assert [model["name"] for model in result["details"]["models"]] == ["plain", "plain-2"]
+    names = ["plain", "plain-2"]
+    accuracy = {
+        objective: [
+            cell(result, row=row, column=column, metric="accuracy", objective=objective)
+            for row in names
+            for column in names
+        ]
+        for objective in ("ce", "margin")
+    }
+    assert [each["white_box"] for each in accuracy["ce"]] == [True, False, False, True]
+    assert {each["n"] for each in accuracy["ce"]} == {20}
+    # FGSM is exact on two linear classes: both objectives give the same.
+    values = [[each["value"] for each in some] for some in accuracy.values()]
+    assert values[0] == values[1]
+    rho = cells(result, metric="correlation", objective="ce")
+    assert len(rho) == 2
+    assert rho[0]["value"] == rho[1]["value"]
     assert sorted(path.name for path in (folder / "out").iterdir()) == [
         "batches", "transfer.json", "transfer.png", "transfer.svg",
     ]  # fmt: skip
     shown = in_process("transfer", *PAIR, "--eps", "8/255", "--attack", "pgd", "--objective", "ce")
     assert shown.returncode == 0, shown.stderr
-    assert "pgd-ce: Accuracy (%)" in shown.stdout
-    assert "n=20" in shown.stdout
+    text = " ".join(shown.stdout.split())
+    assert "Accuracy, attacker ascends ce" in text
+    assert "PGD, 40 steps" in text
+    assert "n=20" in text
 
 
 def test_correlations_of_foreign_networks(in_process: Command, folder: Path) -> None:
     done = in_process("correlate", *PAIR, "--layers", "input", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["correlations"]
-    assert [(one["layer"], one["objective"]) for one in found] == [
+    shown = json.loads(done.stdout)["cells"]
+    assert [(each["panel"], each["objective"]) for each in shown] == [
         ("input", "ce"), ("input", "margin"),
     ]  # fmt: skip
     assert (folder / "out" / "correlation.svg").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Command, Shared, command, invoke
+from conftest import Command, Shared, cell, cells, command, invoke
 from multiway.cli.watermark import _unlike as unlike
 from multiway.data import load
 from multiway.statistics import proportion
@@ -73,16 +73,16 @@ def test_embed_prints_one_document_and_makes_an_ordinary_run(
     runs: Path, task: str, in_process: Command
 ) -> None:
     result = json.loads((runs / "embed.json").read_text())
-    assert result["mark"]["n"] == 40
-    assert result["mark"]["value"] >= 0.9
-    assert result["test"]["n"] == 120
+    assert cell(result, column="mark")["n"] == 40
+    assert cell(result, column="mark")["value"] >= 0.9
+    assert cell(result, column="test")["n"] == 120
     config = json.loads((runs / "owner" / "config.json").read_text())
     assert config["watermark"]["mark"]["text"] == "TEST"
     assert config["watermark"]["trained"] == 60
     assert (runs / "owner" / "results" / "watermark.json").exists()
     evaluated = in_process("evaluate", runs / "owner", "--data", task, "--json")
     assert evaluated.returncode == 0, evaluated.stderr
-    assert json.loads(evaluated.stdout)[0]["clean"]["n"] == 240
+    assert cell(json.loads(evaluated.stdout), column="clean")["n"] == 240
 
 
 def test_steal_then_detect(runs: Path, task: str, in_process: Command, tmp_path: Path) -> None:
@@ -92,14 +92,16 @@ def test_steal_then_detect(runs: Path, task: str, in_process: Command, tmp_path:
     stolen = in_process(*words, "--epochs", 2, "--out", thief, "--json")
     assert stolen.returncode == 0, stolen.stderr
     result = json.loads(stolen.stdout)
-    assert result["test"]["n"] == 120
+    assert cell(result, column="test")["n"] == 120
     config = json.loads((thief / "config.json").read_text())
     assert config["theft"]["start"] == "free"
     assert config["data"]["images"] == 120
     # The first half fine-tunes, the second measures.
     first, second = halves(load(task, "test"))
     assert config["data"]["sha256"] == first.sha256
-    assert result["test"] == accuracy(load_run(thief)[0], second).as_dict()
+    measured = cell(result, column="test")
+    expected = accuracy(load_run(thief)[0], second)
+    assert (measured["value"], measured["low"]) == (expected.value, expected.low)
     assert config["recipe"]["lr"] == pytest.approx(0.0005)
     assert "lr 0.005 -> 0.0005" in config["recipe"]["changed"]
 
@@ -113,17 +115,18 @@ def test_steal_then_detect(runs: Path, task: str, in_process: Command, tmp_path:
     )  # fmt: skip
     assert found.returncode == 0, found.stderr
     document = json.loads(found.stdout)
-    by_name = {one["suspect"]: one for one in document["detections"]}
+    by_name = {one["suspect"]: one for one in document["details"]["detections"]}
     assert set(by_name) == {"thief", "owner"}
     assert by_name["owner"]["carries"] is True
     assert by_name["owner"]["p_value"] < 0.01
     assert set(by_name["owner"]["unmarked"]) == {f"unmarked-{seed}" for seed in range(3)}
-    assert by_name["thief"]["mark"] == result["mark"]
+    assert by_name["thief"]["mark"]["value"] == cell(result, column="mark")["value"]
     assert by_name["owner"]["plain"]["n"] == 40
     # Two epochs at a tenth of the rate: this thief has lost a third of the task.
-    (warning,) = document["warnings"]
+    (warning,) = document["provenance"]["warnings"]
     assert warning.startswith("the task accuracy of thief (66.7 %) is more than 10 points")
-    assert len(document["networks"]) == 5
+    assert len(cells(document, column="mark")) == 5
+    assert cell(document, row="thief", column="mark")["series"] == "1ofk, free"
     for name in ("watermark.png", "watermark.svg", "marked.png", "marked.svg", "watermark.json"):
         assert (tmp_path / "pics" / name).stat().st_size > 0
 
@@ -148,7 +151,7 @@ def test_unlike_networks_are_warned_of(
     detect = ["watermark", "detect", "--data", task, "--owner", runs / "owner", *unmarked(runs)]
     found = in_process(*detect, tmp_path / "weak", runs / "owner", "--json")
     assert found.returncode == 0, found.stderr
-    (warning,) = json.loads(found.stdout)["warnings"]
+    (warning,) = json.loads(found.stdout)["provenance"]["warnings"]
     (line,) = [one for one in found.stderr.splitlines() if one.startswith("warning: ")]
     assert line == f"warning: {warning}"
     assert warning.startswith("the task accuracy of weak (")
@@ -175,14 +178,14 @@ def test_fewer_marked_images_may_be_held_out(
     words = embed(task, tmp_path / "few", "--epochs", 1, "--held-out", 7, "--json")
     ended = in_process(*words)
     assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["mark"]["n"] == 7
+    assert cell(json.loads(ended.stdout), column="mark")["n"] == 7
     config = json.loads((tmp_path / "few" / "config.json").read_text())
     assert config["watermark"]["held_out"] == 7
     found = in_process(
         "watermark", "detect", tmp_path / "few", "--owner", tmp_path / "few", *unmarked(runs),
         "--data", task, "--json",
     )  # fmt: skip
-    assert json.loads(found.stdout)["detections"][0]["mark"]["n"] == 7
+    assert json.loads(found.stdout)["details"]["detections"][0]["mark"]["n"] == 7
 
 
 def test_a_network_from_elsewhere_can_be_a_suspect(
@@ -196,7 +199,7 @@ def test_a_network_from_elsewhere_can_be_a_suspect(
     words = ["--network", "elsewhere:stolen", "--weights", "own", "--owner", runs / "owner"]
     found = in_process("watermark", "detect", *words, *unmarked(runs), "--data", task, "--json")
     assert found.returncode == 0, found.stderr
-    (detection,) = json.loads(found.stdout)["detections"]
+    (detection,) = json.loads(found.stdout)["details"]["detections"]
     assert detection["suspect"] == "stolen"
     assert detection["carries"] is True
 

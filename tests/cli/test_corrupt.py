@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import Command
+from conftest import Command, cell, cells
 from multiway.data.corruptions import KINDS, PAPER_KINDS
 
 FEW = ("--kinds", "fog,contrast", "--severities", "5,1", "--limit", "30")
@@ -30,19 +30,19 @@ def test_everything_of_one_run(run: Path, data: tuple[str, str], in_process: Com
     done = in_process("corrupt", "run", *data, "--severities", "3", "--limit", "12", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["source"] == "CIFAR-10-C-style corruptions"
-    assert (found["n"], found["seed"], found["severities"]) == (12, 0, [3])
-    (row,) = found["rows"]
-    assert list(row["kinds"]) == list(KINDS)
-    assert list(row["averages"]) == ["the paper's 10", "all 19"]
-    assert found["models"][0]["encoding"] == "1ofk"
-    assert len(row["cells"]) == 19
-    for accuracy in (row["clean"], *row["kinds"].values(), *row["averages"].values()):
-        assert 0 <= accuracy["low"] <= accuracy["value"] <= accuracy["high"] <= 1
-        assert accuracy["n"] == 12
+    assert "CIFAR-10-C-style corruptions" in found["title"]
+    assert (found["provenance"]["n"], found["provenance"]["attack_seed"]) == (12, 0)
+    columns = [each["column"] for each in cells(found, panel="")]
+    assert set(KINDS) < set(columns)
+    assert {"clean", "mean of the paper's 10", "mean of all 19"} < set(columns)
+    assert found["details"]["models"][0]["encoding"] == "1ofk"
+    assert len([each for each in found["cells"] if each["panel"] in KINDS and each["x"] == 3]) == 19
+    for each in cells(found, metric="accuracy"):
+        assert 0 <= each["low"] <= each["value"] <= each["high"] <= 1
+        assert each["n"] == 12
     kept = json.loads((run / "results/corruption-all-s3-n12-seed0-last.json").read_text())
-    assert kept["kinds"] == row["kinds"]
-    assert "torch" in kept["versions"]
+    assert kept["cells"] == found["cells"]
+    assert "torch" in kept["provenance"]["versions"]
 
 
 def test_several_models_stand_side_by_side_and_are_drawn(
@@ -61,8 +61,8 @@ def test_several_models_stand_side_by_side_and_are_drawn(
     text = " ".join(done.stdout.split())
     for part in ("first", "second", "network", "fog", "contrast", "clean", "mean of these 2"):
         assert part in text
-    assert "n=30, corruption seed 0, training seeds 0, 95 % intervals" in text
-    assert "(n=30)" in text
+    assert "n=30" in text
+    assert "in brackets 95 % intervals" in text
     written = sorted(path.name for path in (tmp_path / "pictures").iterdir() if path.is_file())
     assert written == sorted(
         ["corruption.json"]
@@ -73,9 +73,13 @@ def test_several_models_stand_side_by_side_and_are_drawn(
         ]
     )
     found = json.loads((tmp_path / "pictures/corruption.json").read_text())
-    first, second, _ = found["rows"]
-    assert first["kinds"] == second["kinds"]
-    assert second["leads"]["these 2"] == {"value": 0, "low": 0, "high": 0, "n": 30}
+    first, second = (
+        [each["value"] for each in cells(found, row=name, metric="accuracy", panel="")]
+        for name in ("first", "second")
+    )
+    assert first == second
+    lead = cell(found, row="second", metric="lead")
+    assert (lead["value"], lead["low"], lead["high"], lead["n"]) == (0, 0, 0, 30)
 
 
 def test_a_second_time_reads_what_the_first_kept(
@@ -87,7 +91,7 @@ def test_a_second_time_reads_what_the_first_kept(
     kept[0].unlink()
     written = {path: path.stat().st_mtime_ns for path in kept[1:]}
     second = in_process("corrupt", "run", *data, *FEW, "--json")
-    assert second.stdout == first.stdout
+    assert json.loads(second.stdout)["cells"] == json.loads(first.stdout)["cells"]
     assert kept[0].exists()
     assert {path: path.stat().st_mtime_ns for path in kept[1:]} == written
 
@@ -95,8 +99,8 @@ def test_a_second_time_reads_what_the_first_kept(
 def test_the_papers_kinds_by_name(run: Path, data: tuple[str, str], in_process: Command) -> None:
     options = ("--kinds", "paper", "--severities", "1", "--limit", "3", "--seed", "5", "--json")
     found = json.loads(in_process("corrupt", "run", *data, *options).stdout)
-    assert found["kinds"] == list(PAPER_KINDS)
-    assert found["seed"] == 5
+    assert {each["panel"] for each in found["cells"]} >= set(PAPER_KINDS)
+    assert found["provenance"]["attack_seed"] == 5
     assert (run / "results/corruption-paper-s1-n3-seed5-last.json").exists()
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from conftest import Shared, command, invoke
+from conftest import Shared, cell, cells, command, invoke
+from multiway.data.corruptions import KINDS
 
 NAMES = ["1ofk-0", "1ofk-1", "ro-0", "ro-1"]
 SMALL = ("demo", "--backbone", "wong", "--limit", "8", "--out", "demo")
@@ -42,17 +43,16 @@ def test_everything_is_measured(folder: Path, result: dict[str, Any]) -> None:
     assert list(result["encodings"].items()) == [
         ("1ofk-0", "1ofk"), ("1ofk-1", "1ofk"), ("ro-0", "ro"), ("ro-1", "ro"),
     ]  # fmt: skip
+    transfer = result["transfer"]
+    clean = {each["row"]: each["n"] for each in cells(transfer, column="clean")}
+    assert clean == dict.fromkeys(NAMES, 8)
     for objective in ("own", "margin"):
-        matrix = result["transfer"][objective]
-        assert {name: share["n"] for name, share in matrix["clean"].items()} == dict.fromkeys(
-            NAMES, 8
-        )
-        pairs = [(cell["source"], cell["target"]) for cell in matrix["cells"]]
-        assert pairs == [(source, target) for source in NAMES for target in NAMES]
-    layers = {one["layer"] for one in result["correlations"]}
-    assert layers == {"input", "conv1", "conv2"}
-    assert {one["against"] for one in result["curves"]} == {"eps"}
-    assert len(result["corruption"]["kinds"]) == 19
+        shown = cells(transfer, metric="accuracy", objective=objective)
+        pairs = {(each["row"], each["column"]) for each in shown}
+        assert {(target, source) for target in NAMES for source in NAMES} <= pairs
+    assert {each["panel"] for each in result["correlation"]["cells"]} == {"input", "conv1", "conv2"}
+    assert result["curves"]["x_name"] == "eps"
+    assert set(KINDS) <= {each["column"] for each in result["corruption"]["cells"]}
     assert list(result["diagnoses"]) == ["1ofk-0", "ro-0"]
 
 
@@ -74,10 +74,11 @@ def test_a_second_call_trains_nothing_and_shows_the_same_in_a_table(
     again = invoke(tmp_path, *SMALL, "--epochs", "1")
     assert again.returncode == 0, again.stderr
     assert "training" not in again.stderr
-    share = result["transfer"]["own"]["clean"]["ro-0"]
-    assert f"{100 * share['value']:.1f} [" in again.stdout
+    clean = cell(result["transfer"], column="clean", row="ro-0")
+    assert f"{100 * clean['value']:.1f} [" in again.stdout
     assert result["diagnoses"]["ro-0"]["verdict"] in again.stdout
-    assert json.loads((tmp_path / "demo/demo.json").read_text())["transfer"] == result["transfer"]
+    kept = json.loads((tmp_path / "demo/demo.json").read_text())
+    assert kept["transfer"]["cells"] == result["transfer"]["cells"]
 
 
 def test_other_epochs_in_the_same_folder_are_refused(folder: Path) -> None:

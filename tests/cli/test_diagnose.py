@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page
 from safetensors.numpy import save_file
 
-from conftest import Command, invoke
+from conftest import Command, cell, cells, invoke
 
 NETWORKS = """
 import torch
@@ -76,29 +76,35 @@ def found(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_foreign_networks_as_json(found: subprocess.CompletedProcess[str], folder: Path) -> None:
     # It reports all the same; the status is for scripts that ask for it.
     assert found.returncode == 1, found.stderr
-    rows = json.loads(found.stdout)
-    for row in rows:
-        assert [item["key"] for item in row["items"]] == KEYS
-        assert row["threat"] == {"type": "Linf", "eps": 20 / 255, "bounds": [0.0, 1.0]}
-        assert row["clean"]["n"] == row["robust"]["n"] == 60
-        assert row["robust"]["value"] <= row["clean"]["value"] == 1
-        assert row["data"] == "npz:images.npz"
-        assert row["run"] is None
-    plain, rounded = rows
-    assert (plain["name"], rounded["name"]) == ("plain", "rounded")
-    assert plain["failed"] == []
-    assert {"zero-gradients", "transfer", "read-out"} <= set(rounded["failed"])
-    assert "is not evidence" in rounded["verdict"]
+    document = json.loads(found.stdout)
+    assert document["provenance"]["data"] == "npz:images.npz"
+    assert [model["run"] for model in document["details"]["models"]] == [None, None]
+    diagnoses = document["details"]["diagnoses"]
+    assert list(diagnoses) == ["plain", "rounded"]
+    for name, diagnosis in diagnoses.items():
+        assert [item["key"] for item in diagnosis["items"]] == KEYS
+        assert diagnosis["threat"] == {"type": "Linf", "eps": 20 / 255, "bounds": [0.0, 1.0]}
+        clean = cell(document, row=name, column="clean", panel="")
+        worst = cell(document, row=name, column="worst case", panel="")
+        assert clean["n"] == worst["n"] == 60
+        assert worst["value"] <= clean["value"] == 1
+    failed = {
+        name: {item["key"] for item in diagnosis["items"] if item["status"] == "fail"}
+        for name, diagnosis in diagnoses.items()
+    }
+    assert failed["plain"] == set()
+    assert {"zero-gradients", "transfer", "read-out"} <= failed["rounded"]
+    assert "is not evidence" in diagnoses["rounded"]["verdict"]
     # Networks that are diagnosed together are substitutes of each other.
-    sources = {one["crafted_on"] for one in rounded["attacks"] if one["family"] == "transfer"}
+    sources = {each["column"] for each in cells(document, row="rounded", panel="by substitute")}
     assert sources == {"plain", "distilled"}
     assert "diagnosing rounded: 0 of " in found.stderr
 
 
 def test_everything_is_written(found: subprocess.CompletedProcess[str], folder: Path) -> None:
     kept = json.loads((folder / "found/diagnosis.json").read_text())
-    assert kept["diagnoses"] == json.loads(found.stdout)
-    assert "torch" in kept["versions"]
+    assert kept == json.loads(found.stdout)
+    assert "torch" in kept["provenance"]["versions"]
     for name in ("plain", "rounded"):
         for ending in ("png", "svg"):
             assert (folder / f"found/diagnosis-{name}.{ending}").stat().st_size > 10_000
@@ -107,7 +113,7 @@ def test_everything_is_written(found: subprocess.CompletedProcess[str], folder: 
 @pytest.mark.usefixtures("found")
 def test_the_page_opens_in_silence(folder: Path, page: Page) -> None:
     page.goto((folder / "found/diagnosis.html").as_uri())
-    assert page.locator("figure").count() == 2
+    assert page.locator("figure").count() == 4
     assert page.get_by_text("Fails if").count() == 2 * len(KEYS)
     assert page.get_by_text("✗ FAIL").first.is_visible()
 
@@ -121,22 +127,24 @@ def test_a_run_keeps_its_diagnosis(
     words = ("one", "--substitute", "two", "--data", f"npz:{tiny_npz}")
     done = in_process("diagnose", *words, *asked, "--out", "out")
     assert done.returncode == 0, done.stderr
-    row = json.loads((tmp_path / "one/results/diagnosis.json").read_text())
+    kept = json.loads((tmp_path / "one/results/diagnosis.json").read_text())
+    diagnosis = kept["details"]["diagnoses"]["one"]
     told = " ".join(done.stdout.split())
     assert "one: Linf eps 0.1, n=20, seed 0; in brackets 95 % intervals" in told
-    assert told.count("✓ pass") == sum(item["status"] == "pass" for item in row["items"]) > 5
-    assert row["verdict"] in told
+    assert told.count("✓ pass") == sum(item["status"] == "pass" for item in diagnosis["items"]) > 5
+    assert diagnosis["verdict"] in told
     assert not (tmp_path / "two/results/diagnosis.json").exists()
-    assert row["encoding"] == "ro"
-    objectives = {one["attack"].get("objective") for one in row["attacks"]}
-    assert {"own", "ce", "margin", "dlr"} <= objectives
-    assert {one["crafted_on"] for one in row["attacks"]} == {None, "two", "distilled"}
+    (model,) = kept["details"]["models"]
+    assert model["encoding"] == "ro"
+    assert {"own", "ce", "margin", "dlr"} <= {each["objective"] for each in kept["cells"]}
+    assert {each["column"] for each in cells(kept, panel="by substitute")} == {"two", "distilled"}
+    assert {tuple(each["seeds"]) for each in kept["cells"]} == {(0,)}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*words("plain"), "--data", "npz:images.npz"), "needs --eps"),
+        ((*words("plain"), "--data", "npz:images.npz"), "--eps is needed"),
         ((*words("plain"), *ASKED, "--effort", "hard"), "unknown effort 'hard'"),
         ((*words("plain"), *ASKED, "--norm", "l3"), "unknown norm 'l3'"),
         ((*words("plain"), *ASKED, "--eps", "0"), "above 0"),

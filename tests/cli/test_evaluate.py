@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Command, command, invoke
+from conftest import Command, cell, cells, command, invoke
 
 # Small steps, so that images stand long enough for a kill to come between two batches.
 SLOW = ("--attack", "pgd", "--eps", "0.02", "--steps", "80", "--step-size", "0.0006",
@@ -39,10 +39,10 @@ def evaluate(
 
 def figures(text: str) -> Any:
     """What an evaluation found, without the time it took."""
-    (row,) = json.loads(text)
-    for attack in row["attacks"]:
+    document = json.loads(text)
+    for attack in document["details"]["attacks"]:
         del attack["seconds"]
-    return row
+    return document["cells"], document["details"]
 
 
 def test_a_killed_evaluation_ends_in_the_same_figures(
@@ -71,25 +71,28 @@ def test_several_attacks_give_the_worst_case(evaluate: Command) -> None:
     both = ("--attack", "fgsm", "--attack", "autoattack", "--eps", "0.3", "--limit", "30")
     done = evaluate(*both, "--json")
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
-    first, second = row["attacks"]
-    assert first["attack"] == "fgsm-own"
-    assert second["attacked"] == round(first["accuracy"]["value"] * 30)
-    assert row["robust"]["value"] == second["accuracy"]["value"] <= first["accuracy"]["value"]
-    assert row["largest_linf"] <= 0.3 + 1e-6
-    table = evaluate(*both)
-    assert "Linf eps 0.3" in " ".join(table.stdout.split())
-    assert "(n=30)" in table.stdout
+    document = json.loads(done.stdout)
+    clean, first, second = document["cells"]
+    assert [each["column"] for each in document["cells"]] == ["clean", "fgsm-own", "autoattack"]
+    assert second["value"] <= first["value"] <= clean["value"]
+    assert document["details"]["attacks"][1]["attacked"] == round(first["value"] * 30)
+    assert document["details"]["largest_linf"] <= 0.3 + 1e-6
+    assert (first["attack"], first["objective"], first["n"]) == ("FGSM, Linf 0.3", "own", 30)
+    table = " ".join(evaluate(*both).stdout.split())
+    assert "FGSM, Linf 0.3" in table
+    assert "n=30" in table
 
 
 def test_the_boundary_attack_reports_distances(evaluate: Command) -> None:
     short = ("--attack", "boundary", "--steps", "200", "--limit", "10")
     done = evaluate(*short, "--json")
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
-    distances = row["distances"]
-    assert distances["threshold"] == 1.5
-    assert distances["median_l2"]["low"] <= distances["median_l2"]["value"]
+    document = json.loads(done.stdout)
+    median = cell(document, column="median L2")
+    assert median["metric"] == "distance"
+    assert (median["low"] or 0) <= median["value"]
+    # Schott et al.'s threshold.
+    assert cell(document, column="L2 1.5")["metric"] == "accuracy"
     assert "median L2 distance" in evaluate(*short).stdout
 
 
@@ -131,10 +134,9 @@ def test_each_attack_gets_the_options_that_it_has(evaluate: Command) -> None:
              "--population", "5", "--eps", "0.01", "--limit", "6", "--json")  # fmt: skip
     done = evaluate(*words)
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(done.stdout)
-    fgsm, pgd, noise, nattack = row["attacked_with"]
+    fgsm, pgd, noise, nattack = json.loads(done.stdout)["details"]["attacked_with"]
     assert "steps" not in fgsm
-    assert (pgd["steps"], pgd["momentum"], pgd["step_size"]) == (3, 0.5, "eps/1.2")
+    assert (pgd["steps"], pgd["momentum"], pgd["step_size"]) == (3, 0.5, "0.833333 eps")
     assert (noise["draws"], noise["kind"]) == (7, "corners")
     assert (nattack["steps"], nattack["population"]) == (3, 5)
 
@@ -152,7 +154,10 @@ def test_other_settings_do_not_overwrite_a_result(evaluate: Command, tmp_path: P
         assert evaluate(*short, *change).returncode == 0
     kept = [json.loads(path.read_text()) for path in (tmp_path / "run/results").glob("pgd-*.json")]
     assert len(kept) == 5
-    settings = {json.dumps([row["attacked_with"], row["seed"]]) for row in kept}
+    settings = {
+        json.dumps([each["details"]["attacked_with"], each["provenance"]["attack_seed"]])
+        for each in kept
+    }
     assert len(settings) == 5
 
 
@@ -178,13 +183,16 @@ def test_networks_of_the_same_name_keep_their_own_results(
              "--eps", "0.1", "--json")  # fmt: skip
     done = in_process("evaluate", *networks, *words)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)
-    assert [row["name"] for row in rows] == ["neta.make-1", "netb.make", "neta.make-2"]
-    assert {row["weights"] for row in rows} == {"given"}
-    assert rows[0]["clean"] == rows[2]["clean"] != rows[1]["clean"]
-    for row in rows:
-        (path,) = (tmp_path / "O" / row["name"] / "results").glob("*.json")
-        assert json.loads(path.read_text())["clean"] == row["clean"]
+    document = json.loads(done.stdout)
+    names = [each["row"] for each in cells(document, column="clean")]
+    assert names == ["neta.make", "netb.make", "neta.make-2"]
+    first, second, third = (each["value"] for each in cells(document, column="clean"))
+    assert first == third != second
+    for name in names:
+        (path,) = (tmp_path / "O" / name / "results").glob("*.json")
+        kept = json.loads(path.read_text())
+        assert kept["details"]["weights"] == "given"
+        assert kept["cells"] == cells(document, row=name)
     refused = in_process("evaluate", "--network", "neta:make", "--weights", "own", *words, "--best")
     assert refused.returncode == 2
     assert "--best is for runs" in refused.stderr

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import safetensors
 
-from conftest import Command, command, invoke
+from conftest import Command, cell, command, invoke
 
 # Small states, which are quickly saved, and 300 steps, among which there is time to interrupt.
 OPTIONS = ("--backbone", "d", "--encoding", "1ofk", "--epochs", "4", "--batch-size", "4")
@@ -66,8 +66,10 @@ def test_train_then_evaluate(
     done = multiway("train", *data, *options, "--out", "run", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["clean"]["n"] == 90
-    assert result["clean"]["low"] <= result["clean"]["value"] <= result["clean"]["high"]
+    clean = cell(result, column="clean")
+    assert clean["n"] == 90
+    assert clean["low"] <= clean["value"] <= clean["high"]
+    assert clean["seeds"] == [0]
     assert "epoch 3" in done.stderr
     for name in ("config.json", "model.safetensors", "metrics.jsonl", "results/clean.json"):
         assert (tmp_path / "run" / name).exists()
@@ -76,15 +78,16 @@ def test_train_then_evaluate(
     attack = ("--attack", "fgsm", "--eps", "51/255")
     seen = in_process("evaluate", "run", *data, *attack, "--json")
     assert seen.returncode == 0, seen.stderr
-    (row,) = json.loads(seen.stdout)
-    assert row["clean"] == result["clean"]
-    assert row["attacked_with"][0]["threat"]["eps"] == pytest.approx(0.2)
-    assert row["attacked_with"][0]["objective"] == "own"
-    assert row["robust"]["value"] <= row["clean"]["value"]
+    document = json.loads(seen.stdout)
+    assert cell(document, column="clean") == clean
+    (settings,) = document["details"]["attacked_with"]
+    assert settings["threat"]["eps"] == pytest.approx(0.2)
+    assert settings["objective"] == "own"
+    assert cell(document, column="fgsm-own")["value"] <= clean["value"]
 
     table = in_process("evaluate", "run", *data, "--limit", "10")
-    assert "(n=10)" in table.stdout
-    assert "clean accuracy" in table.stdout
+    assert "n=10" in table.stdout
+    assert "clean" in table.stdout
     again = in_process("train", *data, *options, "--out", "run", "--resume")
     assert again.returncode == 0
     assert "finished already" in again.stderr
@@ -235,7 +238,7 @@ def test_mistakes_are_one_line(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "an attack needs --eps: the paper has no linf radius for npz:"),
+        ((), "--eps is needed: the paper has no linf radius for npz:"),
         (("--eps", "8"), "8/255"),
         (("--eps", "0.1", "--objective", "mine"), "unknown objective 'mine'"),
     ],
