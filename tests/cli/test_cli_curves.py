@@ -92,7 +92,7 @@ def test_kappa_from_a_substitute_that_was_trained_here(
         (("--against", "eps", "--eps", "0.2"), "the radius is the axis: write --at 0.2"),
         (("--against", "eps", "--at", "-0.1"), "above 0"),
         (("--against", "eps", "--at", "8"), "surely 8/255 was meant"),
-        (("--against", "eps"), "--at is needed: the paper has no linf radius"),
+        (("--against", "eps"), "an attack needs --at: the paper has no linf radius"),
         (("--against", "epsilon"), "unknown axis 'epsilon'"),
         (("--eps", "0"), "above 0, not 0"),
         (("--eps", "0.1", "--step-size", "0"), "step_size"),

@@ -80,4 +80,4 @@ def test_mistakes_are_one_line(
 def test_the_paper_has_no_radius_for_a_users_images(in_process: Command) -> None:
     done = in_process("landscape", *networks("half"))
     assert done.returncode == 2
-    assert "--eps is needed: the paper has no linf radius for npz:images.npz" in done.stderr
+    assert "an attack needs --eps: the paper has no linf radius for npz:images.npz" in done.stderr

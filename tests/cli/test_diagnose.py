@@ -97,7 +97,7 @@ def test_foreign_networks_as_json(found: subprocess.CompletedProcess[str], folde
     assert "is not evidence" in diagnoses["rounded"]["verdict"]
     # Networks that are diagnosed together are substitutes of each other.
     sources = {each["column"] for each in cells(document, row="rounded", panel="by substitute")}
-    assert sources == {"plain", "distilled"}
+    assert sources == {"transfer-plain", "transfer-distilled"}
     assert "diagnosing rounded: 0 of " in found.stderr
 
 
@@ -137,14 +137,15 @@ def test_a_run_keeps_its_diagnosis(
     (model,) = kept["details"]["models"]
     assert model["encoding"] == "ro"
     assert {"own", "ce", "margin", "dlr"} <= {each["objective"] for each in kept["cells"]}
-    assert {each["column"] for each in cells(kept, panel="by substitute")} == {"two", "distilled"}
+    sources = {each["column"] for each in cells(kept, panel="by substitute")}
+    assert sources == {"transfer-two", "transfer-distilled"}
     assert {tuple(each["seeds"]) for each in kept["cells"]} == {(0,)}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((*words("plain"), "--data", "npz:images.npz"), "--eps is needed"),
+        ((*words("plain"), "--data", "npz:images.npz"), "needs --eps"),
         ((*words("plain"), *ASKED, "--effort", "hard"), "unknown effort 'hard'"),
         ((*words("plain"), *ASKED, "--norm", "l3"), "unknown norm 'l3'"),
         ((*words("plain"), *ASKED, "--eps", "0"), "above 0"),

@@ -184,11 +184,11 @@ def test_networks_of_the_same_name_keep_their_own_results(
     done = in_process("evaluate", *networks, *words)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    names = [each["row"] for each in cells(document, column="clean")]
-    assert names == ["neta.make", "netb.make", "neta.make-2"]
+    shown = [each["row"] for each in cells(document, column="clean")]
+    assert shown == ["neta.make", "netb.make", "neta.make-2"]
     first, second, third = (each["value"] for each in cells(document, column="clean"))
     assert first == third != second
-    for name in names:
+    for name in shown:
         (path,) = (tmp_path / "O" / name / "results").glob("*.json")
         kept = json.loads(path.read_text())
         assert kept["details"]["weights"] == "given"

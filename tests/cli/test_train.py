@@ -238,7 +238,7 @@ def test_mistakes_are_one_line(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "--eps is needed: the paper has no linf radius for npz:"),
+        ((), "an attack needs --eps: the paper has no linf radius for npz:"),
         (("--eps", "8"), "8/255"),
         (("--eps", "0.1", "--objective", "mine"), "unknown objective 'mine'"),
     ],

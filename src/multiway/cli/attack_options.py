@@ -141,8 +141,8 @@ def paper_eps(data: str, norm: str = "linf", option: str = "--eps") -> float:
     eps = PAPER_EPS[norm].get(data)
     if eps is None:
         raise MultiwayError(
-            f"{option} is needed: the paper has no {norm} radius for {data}; write for example "
-            f"{option} 8/255"
+            f"an attack needs {option}: the paper has no {norm} radius for {data}; write for "
+            f"example {option} 8/255"
         )
     return eps
 

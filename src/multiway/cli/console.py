@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -48,8 +49,9 @@ def say(text: str) -> None:
 
 
 def terminal(stream: TextIO) -> Console:
-    """Where rich writes on `stream`: as wide as the terminal, or wide where there is none."""
-    return Console(file=stream, width=None if stream.isatty() else WIDE, highlight=False)
+    """Where rich writes on `stream`: as wide as the terminal or $COLUMNS, wide without either."""
+    known = stream.isatty() or "COLUMNS" in os.environ
+    return Console(file=stream, width=None if known else WIDE, highlight=False)
 
 
 def command_line() -> str:

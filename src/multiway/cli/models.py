@@ -247,12 +247,14 @@ def _check_fit(subjects: list[Subject], data: ImageSet, device: torch.device | s
 
 def names_apart(subjects: list[Subject]) -> list[Subject]:
     """Models of the same name get that of their folder or module too, then a number."""
-    names = [subject.name for subject in subjects]
-    if len(set(names)) < len(names):
-        names = [
-            subject.name if names.count(subject.name) == 1 else subject.longer_name
-            for subject in subjects
-        ]
+    longer: dict[str, set[str]] = {}
+    for subject in subjects:
+        longer.setdefault(subject.name, set()).add(subject.longer_name)
+    # A longer name that is the same for all of them tells nothing.
+    names = [
+        subject.longer_name if len(longer[subject.name]) > 1 else subject.name
+        for subject in subjects
+    ]
     seen: dict[str, int] = {}
     apart = []
     for subject, name in zip(subjects, names, strict=True):
