@@ -35,12 +35,13 @@ Computed: TypeAlias = tuple[dict[str, Tensor], dict[str, Any]]
 class _Kept(Artifact):
     """Tensors under a description of all that determines them; `compute` makes them."""
 
-    what: str
     described: Mapping[str, Any]
     compute: Callable[[], Computed] = field(compare=False, repr=False)
+    # Of the tensors, by which folders are named, and not of the class.
+    kind: str  # type: ignore[misc]
 
     def title(self) -> str:
-        return f"{self.what} {self.key}"
+        return f"{self.kind} {self.key}"
 
     def seconds(self) -> float:
         return 0.0  # it is never planned, only made when it is asked for
@@ -107,7 +108,7 @@ class Cache:
         self, kind: str, described: Mapping[str, Any], compute: Callable[[], Computed]
     ) -> _Kept:
         whole = {"model": self._fingerprint, "number": self._number, **described}
-        return _Kept(kind, whole, compute)
+        return _Kept(whole, compute, kind)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
