@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -36,6 +38,17 @@ def test_names_are_loaded_when_they_are_used() -> None:
         "dir(mw); mw.PGD; assert 'torch' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_what_the_commands_use_is_imported_by_its_package() -> None:
+    """A submodule is there by accident where only another module happens to import it."""
+    files = (Path(mw.__file__).parent / "cli").glob("*.py")
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    used = set(re.findall(r"\bmw\.(\w+)\.(\w+)", text))
+    assert ("data", "corruptions") in used
+    for package, name in used:
+        module = getattr(mw, package)
+        assert not isinstance(module, ModuleType) or name in module.__all__, (package, name)
 
 
 @pytest.mark.parametrize("name", sorted(PACKAGES))

@@ -1,5 +1,6 @@
 """Images to train on and to attack: published sets, the embedded one, and the user's own."""
 
+from multiway.data import corruptions
 from multiway.data.augment import flip, pad_crop
 from multiway.data.catalog import CORRUPTIONS, DATASETS, Dataset, data_directory
 from multiway.data.download import fetch
@@ -17,6 +18,7 @@ __all__ = [
     "Presence",
     "batches",
     "check_confirmed",
+    "corruptions",
     "data_directory",
     "fetch",
     "flip",
