@@ -141,8 +141,14 @@ def save_deep(root: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (add("train/cat/notes.txt"), r"cat.notes.txt cannot be read as an image"),
-        (add("train/cat/fake.png", b"<html>"), r"fake.png cannot be read as an image"),
+        (
+            add("train/cat/notes.txt"),
+            r"cat.notes.txt is no image of a kind that is read here: allowed are PNG",
+        ),
+        (
+            add("train/cat/fake.png", b"<html>"),
+            r"fake.png is no image of a kind that is read here: allowed are PNG",
+        ),
         (cut_png, r"cat.2.png cannot be read as an image"),
         (save_deep, r"1.png has more than 8 bits"),
         (add("train/list.csv"), r"list.csv lies beside the class folders"),
