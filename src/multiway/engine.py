@@ -271,13 +271,13 @@ class Engine(ABC):
 
 def attempt(key: str, packed: bytes, directory: Path, device: str) -> Finished:
     """Make one artifact in this process, and say what became of it."""
-    started = told = time.monotonic()
+    started = written = time.monotonic()
     share_file: Path | None = None
 
     def advance(share: float) -> None:
-        nonlocal told, share_file
-        if time.monotonic() - told > PATIENCE:
-            told, share_file = time.monotonic(), _share_file(store, key)
+        nonlocal written, share_file
+        if time.monotonic() - written > PATIENCE:
+            written, share_file = time.monotonic(), _share_file(store, key)
             # On a full disk the artifact itself will say so.
             with contextlib.suppress(MultiwayError):
                 write_atomic(share_file, f"{share:.3f}".encode())

@@ -21,7 +21,9 @@ from safetensors.torch import load_file
 from torch import nn
 
 from conftest import Command
-from multiway.training import Team
+from multiway.data import load
+from multiway.errors import MultiwayError
+from multiway.training import Recipe, Team, open_run, prepare, run_job
 from multiway.training.collectives import WorkerLost, collective
 from multiway.training.sync_batchnorm import SharedBatchNorm, share_norms
 from tiny_artifacts import marked, until
@@ -107,45 +109,42 @@ def free_port() -> int:
 def test_two_workers_give_what_one_gives(folder: Path, in_process: Command) -> None:
     """Order and random starts included; 300 images in batches of 32 end in 12.
 
-    However often the team is stopped, and in whatever way, and goes on.
+    Torchrun's two, and two of `--workers` that are stopped in every way and go on each time.
     """
-    together = start(
-        folder, "multiway", *train_words(folder, "together", epochs=12), "--workers", 2
-    )
-    alone = in_process(*train_words(folder, "alone", epochs=12))
+    words = partial(train_words, folder, epochs=12)
+    torchrun = ["torch.distributed.run", "--nproc-per-node", 2, "--master-port", free_port(), "-m"]
+    process = start(folder, *torchrun, "multiway", *words(out="torchrun"))
+    alone = in_process(*words(out="alone"))
     assert alone.returncode == 0, alone.stderr
-    _, errors = finish(together)
-    assert largest_difference(folder, "alone", "together") < 1e-4
+    finish(process)
+    assert largest_difference(folder, "alone", "torchrun") < 1e-4
+    _stop_in_every_way(folder, words(out="run"))
+    _check_hosts_with_different_folders(folder, words(out="run"))
+    shutil.copytree(folder / "run", folder / "one")
+    _, errors = finish(start(folder, "multiway", *words(out="run"), "--workers", 2, "--resume"))
+    # Only the first worker speaks.
+    assert errors.count("epoch 12") == 1
+    # The same number of workers, and all draws by step: the very same weights.
+    assert largest_difference(folder, "run", "torchrun") == 0
     metrics = [
         [json.loads(line) for line in (folder / name / "metrics.jsonl").open()]
-        for name in ("alone", "together")
+        for name in ("alone", "run")
     ]
     for one, two in zip(*metrics, strict=True):
         assert two["loss"] == pytest.approx(one["loss"], rel=1e-3)
         assert two["images"] == one["images"] == 300
-    # Only the first worker speaks.
-    assert errors.count("epoch 12") == 1
-    _stop_in_every_way(folder)
-    _check_hosts_with_different_folders(folder)
-    shutil.copytree(folder / "run", folder / "one")
-    line = ["torch.distributed.run", "--nproc-per-node", 2, "--master-port", free_port(), "-m"]
-    words = train_words(folder, "run", epochs=12)
-    finish(start(folder, *line, "multiway", *words, "--resume"))
-    # The same number of workers, and all draws by step: the very same weights.
-    assert largest_difference(folder, "run", "together") == 0
     # Another number of workers may go on as well.
-    done = in_process(*train_words(folder, "one", epochs=12), "--resume")
+    done = in_process(*words(out="one"), "--resume")
     assert done.returncode == 0, done.stderr
     assert largest_difference(folder, "alone", "one") < 1e-4
 
 
-def _stop_in_every_way(folder: Path) -> None:
+def _stop_in_every_way(folder: Path, words: list[str]) -> None:
     metrics = folder / "run" / "metrics.jsonl"
-    words = [*train_words(folder, "run", epochs=12), "--workers", "2"]
     for stop in (_terminate, _kill_a_worker, _kill_the_launcher):
         mark, before = f"{os.getpid()}-{stop.__name__}", _lines(metrics)
         more = ["--resume"] if metrics.exists() else []
-        process = start(folder, "multiway", *words, *more, mark=mark)
+        process = start(folder, "multiway", *words, "--workers", 2, *more, mark=mark)
         while _lines(metrics) == before:
             assert process.poll() is None
             time.sleep(0.02)
@@ -185,7 +184,7 @@ def _kill_the_launcher(process: subprocess.Popen[str]) -> None:
     process.communicate(timeout=60)
 
 
-def _check_hosts_with_different_folders(folder: Path) -> None:
+def _check_hosts_with_different_folders(folder: Path, words: list[str]) -> None:
     """One has a state to go on from, the other has none: they must not train together."""
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
@@ -195,9 +194,8 @@ def _check_hosts_with_different_folders(folder: Path) -> None:
         "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(free_port()), "GROUP_RANK": "0", "TORCHELASTIC_RUN_ID": "test",
     }  # fmt: skip
-    words = ["multiway", *train_words(folder, "run", epochs=12), "--resume"]
     hosts = [
-        start(host, *words, **common, RANK=str(rank), LOCAL_RANK=str(rank))
+        start(host, "multiway", *words, "--resume", **common, RANK=str(rank), LOCAL_RANK=str(rank))
         for rank, host in enumerate((folder, elsewhere))
     ]
     errors = [host.communicate(timeout=120)[1] for host in hosts]
@@ -239,17 +237,16 @@ def test_two_workers_evaluate_what_one_does(folder: Path, in_process: Command) -
         "--eps", "0.1", "--json",
     ]  # fmt: skip
     process = start(folder, "multiway", *words, "--workers", 2)
-    alone = json.loads(in_process(*words).stdout)[0]
+    alone = json.loads(in_process(*words).stdout)
     out, _ = finish(process)
-    together = json.loads(out)[0]
-    assert 0 < alone["robust"]["value"] < alone["clean"]["value"]
-    for key in ("clean", "robust", "warnings"):
-        assert together[key] == alone[key]
-    timeless = [
-        [{key: row[key] for key in row if key != "seconds"} for row in found["attacks"]]
-        for found in (alone, together)
-    ]
-    assert timeless[0] == timeless[1]
+    together = json.loads(out)
+    clean, fgsm, pgd = (cell["value"] for cell in alone["cells"])
+    assert 0 < pgd < fgsm < clean
+    assert together["cells"] == alone["cells"]
+    for result in (alone, together):
+        for row in result["details"]["attacks"]:
+            del row["seconds"]
+    assert together["details"] == alone["details"]
     refused = in_process(*words, "--workers", 99, "--limit", 3)
     cores = len(os.sched_getaffinity(0))
     assert (refused.returncode, refused.stdout) == (2, "")
@@ -280,14 +277,14 @@ def build(outputs, channels, size):
 
 
 def test_a_worker_without_a_share_of_the_last_batch(folder: Path, in_process: Command) -> None:
-    """300 images in batches of 149 leave two images for three workers, of which one has none.
+    """300 images in batches of 299 leave one image for two workers, of which one has none.
 
     Augmentation included, and with it the statistics of batch normalisation.
     """
     (folder / "normed.py").write_text(NORMED)
-    options: dict[str, Any] = {"batch": 149, "attacked": False, "backbone": "normed:build"}
+    options: dict[str, Any] = {"batch": 299, "attacked": False, "backbone": "normed:build"}
     words = train_words(folder, "together", **options)
-    process = start(folder, "multiway", *words, "--workers", 3)
+    process = start(folder, "multiway", *words, "--workers", 2)
     alone = in_process(*train_words(folder, "alone", **options))
     assert alone.returncode == 0, alone.stderr
     finish(process)
@@ -333,6 +330,56 @@ def test_a_shared_norm_of_one_process_is_the_plain_one(momentum: float | None) -
             assert torch.allclose(holder.eval()(one), plain.eval()(one), atol=1e-5)
     finally:
         torch.distributed.destroy_process_group()
+
+
+class Ending:
+    """Asks its process to end after the first epoch, as a cluster does."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model, self.buffers = model, dict[str, torch.Tensor]()
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        pass
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        self.buffers = {name: value.clone() for name, value in self.model.named_buffers()}
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Pair(Team):
+    """The first of two, whose partner has what it has and adds nothing."""
+
+    def gather(self, value: Any) -> list[Any]:
+        return [value, value]
+
+
+def test_a_process_that_is_asked_to_end_between_two_steps_saves_them_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running statistics included."""
+    monkeypatch.chdir(folder)
+    recipe = Recipe(name="mine", lr=0.05, batch_size=100, epochs=3, scale="unit")
+    job = prepare(load("npz:tiny.npz", "train"), "resnet-8-small", "ro", recipe, code_length=12)
+    run, watch, team = open_run(folder / "run", job.config, False), Ending(job.model), Pair()
+    before = signal.getsignal(signal.SIGTERM)
+    store = torch.distributed.HashStore()  # type: ignore[attr-defined]
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        team.size = 2
+        with pytest.raises(MultiwayError, match=r"asked to end \(SIGTERM\) at step 4 of 9; the"):
+            run_job(job, run, observer=watch, team=team)
+    finally:
+        torch.distributed.destroy_process_group()
+        signal.signal(signal.SIGTERM, before)
+    saved = load_file(run.state)
+    compared = [
+        torch.equal(saved[key], value)
+        for name, value in watch.buffers.items()
+        for key in saved
+        if key.endswith(name) and "running" in name
+    ]
+    assert len(compared) > 4
+    assert all(compared)
 
 
 FAILING = """

@@ -20,8 +20,8 @@ def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
     """The evaluation of all images from those of their parts.
 
     An image's draws are its own, whatever images are attacked with it. So this is what one
-    evaluation of all would have found, but for rounding, and but for `Boundary`: where random
-    images give it no start it takes another image of the batch, which here is one of the part.
+    evaluation of all would give, but for rounding, and but for `Boundary`: where random images
+    give it no start it takes another image of the batch, which here is one of the part.
 
     Args:
         parts: the indices [n] of a part's images in the whole, and their evaluation; the indices

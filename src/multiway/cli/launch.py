@@ -93,7 +93,7 @@ def run_workers(workers: int, images: int, shared: str = "{images} images") -> i
             local_addr="127.0.0.1",
             max_restarts=0,
             monitor_interval=0.05,
-            # Not SIGHUP, which nohup has told this process to ignore.
+            # Not SIGHUP, which this process ignores under nohup.
             signals_to_handle="SIGINT,SIGTERM",
             logs_specs=DefaultLogsSpecs(folder, dict.fromkeys(range(1, workers), Std.ALL)),
         )

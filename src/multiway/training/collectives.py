@@ -28,7 +28,7 @@ class WorkerLost(MultiwayError):
 def collective() -> Iterator[None]:
     """Around one collective operation and nothing else, so that whatever breaks it off is a loss.
 
-    (gloo raises plain RuntimeErrors, which only their place tells from others.)
+    gloo raises plain RuntimeErrors, so that nothing else sets them apart.
 
     Raises:
         WorkerLost: a partner is gone.

@@ -105,7 +105,7 @@ class Team:
         share_norms(module)
         cuda = self.device.type == "cuda"
         wrapped = DistributedDataParallel(module, device_ids=[self.device] if cuda else None)
-        # They are the same everywhere: running statistics are those of the whole batch.
+        # Buffers are the same everywhere: running statistics are those of the whole batch.
         wrapped.broadcast_buffers = False
         # A lambda: it refuses annotations that are strings, as all are in this module.
         wrapped.register_comm_hook(self, lambda team, bucket: _average(team, bucket))

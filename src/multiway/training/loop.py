@@ -107,7 +107,8 @@ class _Training:
         divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
         self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / divisor
         self.progress = TrainingState(fingerprint=config_digest(job.config))
-        self.means_before = [buffer.clone() for buffer in self.model.buffers()]
+        # The model's buffers at the beginning of a step in hand; empty between two steps.
+        self.means_before: list[Tensor] = []
         self.adversary = self.recipe.adversary
         self.inner: InnerAttack | None = None
         if self.adversary is not None:
@@ -121,8 +122,8 @@ class _Training:
         try:
             self._go(save_every)
         except WorkerLost as error:
-            # The step in hand was not taken, so what is here is whole but for running means.
-            for buffer, value in zip(self.model.buffers(), self.means_before, strict=True):
+            # A step in hand was not taken, so what is here is whole but for its running means.
+            for buffer, value in zip(self.model.buffers(), self.means_before, strict=False):
                 buffer.copy_(value)
             self._save()
             raise MultiwayError(
@@ -218,6 +219,7 @@ class _Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self._lr()
         self.optimizer.step()
+        self.means_before = []
         progress.step += 1
         progress.loss_sum += total
         progress.correct += int(correct)

@@ -1,0 +1,56 @@
+"""A process that is bound to its parent dies with it, on Linux and where a thread must watch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tiny_artifacts import alive, until
+
+CHILD = """
+import os, sys, time
+sys.platform = sys.argv[1]
+from multiway.processes import end_with_parent
+end_with_parent(int(sys.argv[2]) or os.getppid())
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+PARENT = """
+import subprocess, sys
+subprocess.run([sys.executable, "-c", sys.argv[1], sys.argv[2], "0"])
+"""
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_a_child_dies_with_its_parent(system: str) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, CHILD, system], stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert alive(child)
+    parent.kill()
+    parent.wait()
+    until(lambda: not alive(child), seconds=5)
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin"])
+def test_a_parent_that_is_dead_already(system: str) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD, system, str(gone.pid)],
+        capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert (child.returncode, child.stdout) == (1, "")
+
+
+def test_it_is_bound_before_anything_slow_is_loaded() -> None:
+    code = "import sys, multiway.processes; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert not {"torch", "numpy", "typer"} & set(loaded.stdout.split())
