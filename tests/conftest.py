@@ -28,6 +28,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["browser"]
 
+# Tables in tests are as wide as in a pipe, whoever starts the tests.
+os.environ.pop("COLUMNS", None)
+
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Shared = Callable[[str, Callable[[Path], object]], Path]
 
