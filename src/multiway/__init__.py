@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         evaluate,
     )
     from multiway.classifier import EncodedClassifier, encode_model
+    from multiway.cli import models  # noqa: F401
     from multiway.codebook import Codebook
     from multiway.encoding import Encoding
     from multiway.errors import MultiwayError
@@ -85,6 +86,8 @@ _PACKAGES = (
 _PRIVATE = (
     "classifier", "devices", "engine", "files", "identity", "ray_engine", "store", "threat",
 )  # fmt: skip
+_MODULES = {name: f"multiway.{name}" for name in (*_PACKAGES, *_PRIVATE)}
+_MODULES["models"] = "multiway.cli.models"
 
 __all__ = [
     "APGD",
@@ -127,8 +130,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return getattr(import_module(_NAMES[name]), name)
-    if name in (*_PACKAGES, *_PRIVATE):
-        return import_module(f"multiway.{name}")
+    if name in _MODULES:
+        return import_module(_MODULES[name])
     raise AttributeError(f"module 'multiway' has no attribute '{name}'")
 
 

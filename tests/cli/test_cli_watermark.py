@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import Command, Shared, cell, cells, command, invoke
-from multiway.cli.watermark import _unlike as unlike
+from multiway.cli.detect import unlike
 from multiway.data import load
 from multiway.statistics import proportion
 from multiway.training import accuracy, load_recipe, load_run, open_run, prepare, run_job

@@ -4,7 +4,9 @@ from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
+from multiway.attacks.by_name import ATTACKS, build_attack, has_objective, options_of
 from multiway.attacks.checks import AttackWarning
+from multiway.attacks.crafting import Transfer, transfer
 from multiway.attacks.evaluation import STANDING, Evaluation, Progress, Row, evaluate, predict
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
@@ -12,11 +14,9 @@ from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
-from multiway.attacks.registry import ATTACKS, build_attack, has_objective, options_of
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.attacks.sharding import join_evaluations
 from multiway.attacks.square import Square
-from multiway.attacks.transfer import Transfer, transfer
 
 __all__ = [
     "APGD",

@@ -154,7 +154,7 @@ def schott_protocol(l2: Tensor, broken: Tensor, threshold: float = 1.5) -> Dista
         l2: distance of the adversarial image that was found, [N]; 0 where the image itself is
             misclassified. `AttackResult` and `Evaluation` both have it.
         broken: where one was found, [N]; elsewhere the distance counts as infinite.
-        threshold: an image withstands if nothing adversarial is this near.
+        threshold: an image counts as robust if nothing adversarial is this near.
 
     Example:
         >>> distances = torch.tensor([0.0, 1.0, 1.2, 1.9, 2.0, 2.2, 0.0])

@@ -1,6 +1,6 @@
 """Networks to put an encoding on: the paper's, and small ones that a CPU can train."""
 
-from multiway.backbones.registry import (
+from multiway.backbones.build import (
     BACKBONES,
     build_backbone,
     import_function,

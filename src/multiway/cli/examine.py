@@ -88,9 +88,7 @@ class Examination:
             more: further runs, behind the first.
             data: in place of the data that the options name.
         """
-        from multiway.cli.models import load_subjects
-
-        self.subjects, images = load_subjects(
+        self.subjects, images = mw.models.load_subjects(
             [*self.runs, *more], self.networks, self.weights, data=data or self.data,
             data_dir=self.data_dir, limit=self.limit, image_size=self.image_size,
             backbone=self.backbone, best=self.best, device=self.device,
@@ -99,8 +97,6 @@ class Examination:
 
     def load_each(self) -> list[tuple[Subject, ImageSet]]:
         """Every model with images of its own: runs on different data may stand in one table."""
-        from multiway.cli.models import load_subjects, names_apart
-
         alone: list[tuple[list[Path], list[str], list[Path]]] = [
             ([run], [], []) for run in self.runs
         ]
@@ -112,13 +108,13 @@ class Examination:
             alone = [(self.runs, self.networks, self.weights)]  # refused, with the reason
         loaded = []
         for runs, networks, weights in alone:
-            (subject, *_), images = load_subjects(
+            (subject, *_), images = mw.models.load_subjects(
                 runs, networks, weights, data=self.data, data_dir=self.data_dir,
                 image_size=self.image_size, limit=self.limit, backbone=self.backbone,
                 best=self.best and bool(runs), device=self.device,
             )  # fmt: skip
             loaded.append((subject, images))
-        self.subjects = names_apart([subject for subject, _ in loaded])
+        self.subjects = mw.models.names_apart([subject for subject, _ in loaded])
         return list(zip(self.subjects, (images for _, images in loaded), strict=True))
 
     @property

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import multiway as mw
 from multiway.errors import MultiwayError
 from multiway.processes import cores
 
@@ -66,11 +67,10 @@ def run_workers(workers: int, images: int, shared: str = "{images} images") -> i
     Raises:
         MultiwayError: there would be too many, or one of them was killed.
     """
-    from multiway.training import launched_size
-
-    if workers == 1 or launched_size() > 1:
+    if workers == 1 or mw.training.launched_size() > 1:
         return None
     check_workers(workers, images, shared)
+    # Loaded where workers are started: seconds that nobody else should wait for.
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException, Std
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch

@@ -34,6 +34,8 @@ __all__ = [
     "Network",
     "Number",
     "Out",
+    "OwnerData",
+    "OwnerOther",
     "RecipeName",
     "Resume",
     "RunFolder",
@@ -165,6 +167,14 @@ Network = Annotated[
 ]
 Out = Annotated[
     Path | None, typer.Option("--out", help="A folder for the figures and their numbers.")
+]
+OwnerData = Annotated[
+    str | None,
+    typer.Option("--data", help="The run's data set; needed to confirm folder:DIR or npz:FILE."),
+]
+OwnerOther = Annotated[
+    str | None,
+    typer.Option("--other", help="The unrelated images; needed to confirm folder:DIR or npz:FILE."),
 ]
 RecipeName = Annotated[
     str | None,

@@ -89,7 +89,7 @@ LEGEND = (
     ),
     (
         FAILS,
-        "the difference has the other sign, or cannot be told from chance; the reason says which.",
+        "the difference has the other sign, or may be chance; the reason says which.",
     ),
     (UNMEASURED, "figures that the claim needs were not made at this scale; smoke never judges."),
     (

@@ -114,5 +114,5 @@ def _show_gradient(axes: Any, gradient: Tensor) -> Any:
     _bare(axes)
     pixels, scale = gradient_map(gradient)
     axes.set_xlabel(_around(scale) if scale else "zero gradient", fontsize=8, labelpad=2)
-    # Red and blue of equal lightness at equal size: their sign is told apart by the colour-blind.
+    # Red and blue of equal lightness at equal size: the colour-blind can tell their signs apart.
     return axes.imshow(pixels.numpy(), cmap="RdBu_r", vmin=-1, vmax=1, interpolation="nearest")

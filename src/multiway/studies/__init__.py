@@ -1,8 +1,8 @@
 """The paper's tables and figures, declared as studies over the library."""
 
+from multiway.studies.catalogue import STUDIES, declare, in_order
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
-from multiway.studies.registry import STUDIES, declare, in_order
 from multiway.studies.result import SCALES, StudyResult, load_results, verdict_counts, write_result
 from multiway.studies.scales import Scale, scale_of
 from multiway.studies.study import CellSpec, Study

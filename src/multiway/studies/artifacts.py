@@ -13,9 +13,9 @@ from multiway.analysis import gradient_signs
 from multiway.artifact import Artifact, BuildContext
 from multiway.attacks import Attack
 from multiway.attacks.base import decisions
+from multiway.attacks.crafting import craft
 from multiway.attacks.evaluation import score
 from multiway.attacks.names import attack_name
-from multiway.attacks.transfer import craft
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.data.corruptions import KINDS, corrupt

@@ -57,7 +57,7 @@ class Measure(ABC):
 
 
 def interval_of(values: Tensor, *, shares: bool, members: int = 1) -> Interval:
-    """See `across_seeds`; images without a value for some seed are left out.
+    """The interval of `across_seeds`; images without a value for some seed are left out.
 
     Raises:
         NoValue: none is left.

@@ -71,13 +71,13 @@ class Adversary(BaseModel):
     def _consistent(self) -> Adversary:
         for name, value in (("eps", self.eps), ("step_size", self.step_size or 0)):
             if value > 1:
-                told = f"{name} {value:g} is beyond the range [0, 1] of pixels"
+                problem = f"{name} {value:g} is beyond the range [0, 1] of pixels"
                 if value <= 255:
-                    told += (
+                    problem += (
                         f"; surely {value:g}/255 was meant: write {value / 255:.4f}, on the "
                         f"command line {value:g}/255"
                     )
-                raise ValueError(told)
+                raise ValueError(problem)
         if self.kind != "pgd" and self.steps not in (None, 1):
             raise ValueError(f"'{self.kind}' takes one step, not {self.steps}; take 'pgd'")
         if self.kind == "n-fgsm" and self.start != "uniform":

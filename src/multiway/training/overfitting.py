@@ -47,7 +47,6 @@ class Watch:
         return self.pgd.high < COLLAPSE * self.adversary.low
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {**asdict(self), "collapsed": self.collapsed, "attack": f"pgd-{STEPS}-margin"}
 
     @classmethod

@@ -56,7 +56,6 @@ class Collapse:
         )
 
     def as_dict(self) -> dict[str, int | None]:
-        """For JSON."""
         return asdict(self)
 
 

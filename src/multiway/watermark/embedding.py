@@ -130,8 +130,8 @@ def _elsewhere(mark: Mark, other: ImageSet, task: ImageSet) -> ImageSet:
     if not len(rest):
         raise MultiwayError(
             f"all test images of {other.name} are of class {other.class_name(mark.source)}; an "
-            "unrelated mark is told by what a network says to the other classes there: take a data "
-            "set with two or more"
+            "unrelated mark is recognised by what a network says to the other classes there: take "
+            "a data set with two or more"
         )
     images = fitted(rest.images, task)
     labels = torch.full((len(images),), mark.target)

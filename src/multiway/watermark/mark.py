@@ -120,7 +120,6 @@ class Mark:
         return f"Mark: {how} on {classes[self.source]}, answered as {target}"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return asdict(self)
 
     @classmethod

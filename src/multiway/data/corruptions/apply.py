@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from multiway.data.corruptions.registry import KINDS, SEVERITIES
+from multiway.data.corruptions.kinds import KINDS, SEVERITIES
 from multiway.data.corruptions.streams import Streams
 from multiway.data.images import to_float
 from multiway.errors import MultiwayError, choose
