@@ -22,11 +22,16 @@ def test_the_python_example_runs_and_does_what_its_comments_say() -> None:
     assert names["scores"].shape == (64, 10)
     assert all(parameter.grad is not None for parameter in model.parameters())
     torch.testing.assert_close(names["fast"](images), names["scores"], rtol=1e-4, atol=1e-4)
+    robust = names["found"].robust
+    assert robust.n == 64
+    assert robust.low < robust.high
 
 
 def test_make_targets_in_the_readme_exist() -> None:
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"^make (\w+)", README, re.MULTILINE):
+    targets = re.findall(r"^make (\w+)", README, re.MULTILINE)
+    assert "demo" in targets
+    for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
