@@ -15,12 +15,15 @@ from multiway.errors import MultiwayError, UnusableFile
 __all__ = [
     "atomic",
     "check_writable",
+    "forget_leftovers",
     "make_directory",
     "read_json",
     "sha256",
     "write_atomic",
     "write_json",
 ]
+
+UNFINISHED = ".unfinished"
 
 
 def check_writable(directory: Path) -> None:
@@ -54,7 +57,7 @@ def atomic(path: Path) -> Iterator[Path]:
     Raises:
         MultiwayError: the disk is full or the folder read-only; the old file is untouched.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{UNFINISHED}")
     try:
         try:
             yield temporary
@@ -69,6 +72,12 @@ def atomic(path: Path) -> Iterator[Path]:
             f"cannot write {path}: {error.strerror or error}; free some space or choose a "
             "writable folder (what was there before is untouched)"
         ) from error
+
+
+def forget_leftovers(directory: Path) -> None:
+    """Remove what a process that was killed inside `atomic` left; nobody else may write here."""
+    for path in directory.glob(f".*{UNFINISHED}"):
+        path.unlink(missing_ok=True)
 
 
 def write_atomic(path: Path, data: bytes) -> None:

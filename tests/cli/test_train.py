@@ -109,6 +109,8 @@ def test_a_training_that_is_stopped_and_killed_ends_in_the_same_weights(
     second.communicate()
     assert 110 <= saved_step(run) < 300
     assert not (run / "model.safetensors").exists()
+    # What the kill leaves if it comes while the state is written.
+    (run / f".state.safetensors.{second.pid}.unfinished").write_bytes(b"half of a state")
 
     words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--resume", "--out", "run")
     resumed = in_process(*words)

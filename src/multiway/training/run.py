@@ -12,7 +12,7 @@ from typing import Any
 
 from multiway.classifier import CONFIG, WEIGHTS
 from multiway.errors import MultiwayError, UnusableFile
-from multiway.files import make_directory, read_json, write_atomic, write_json
+from multiway.files import forget_leftovers, make_directory, read_json, write_atomic, write_json
 from multiway.locks import locked
 from multiway.results import Result, write_result
 
@@ -104,7 +104,7 @@ class Run:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else trains in this directory inside the block.
+        """Nobody else trains in this directory inside the block; what a kill left half is removed.
 
         Raises:
             MultiwayError: another process does so already; nothing is touched.
@@ -115,6 +115,7 @@ class Run:
                     f"another process is training in {self.directory}; wait for its end, or choose "
                     "another --out"
                 )
+            forget_leftovers(self.directory)
             yield
 
     def write_result(self, name: str, result: Result) -> Path:
