@@ -25,6 +25,7 @@ from multiway.data import load
 from multiway.errors import MultiwayError
 from multiway.training import Recipe, Team, open_run, prepare, run_job
 from multiway.training.collectives import WorkerLost, collective
+from multiway.training.distributed import _first_host
 from multiway.training.sync_batchnorm import SharedBatchNorm, share_norms
 from tiny_artifacts import marked, until
 
@@ -446,3 +447,39 @@ def test_what_breaks_off_a_collective_operation_is_the_loss_of_a_partner() -> No
 
 def _reset(gradient: torch.Tensor) -> None:
     raise RuntimeError("Connection reset by a layer")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [
+        ("gpu-[03-05,09],login", "gpu-03"),
+        ("n[7,9]", "n7"),
+        ("alpha,beta[1-2]", "alpha"),
+        ("alone", "alone"),
+        ("", "127.0.0.1"),
+    ],
+)
+def test_the_first_host_of_a_slurm_job(nodes: str, first: str) -> None:
+    assert _first_host(nodes) == first
+
+
+def test_the_tasks_of_a_slurm_job_meet() -> None:
+    code = (
+        "import torch; from multiway.training.distributed import Team, launched_size;"
+        "team = Team(launched_size()); print(team.rank, team.sum(float(team.rank + 1))[0])"
+    )
+    environment = {
+        "SLURM_NTASKS": "2", "SLURM_JOB_ID": str(os.getpid()), "SLURM_NODELIST": "localhost",
+        **{name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")},
+    }  # fmt: skip
+    tasks = [
+        subprocess.Popen(
+            [sys.executable, "-c", code],
+            env={**environment, "SLURM_PROCID": str(rank)}, stdout=subprocess.PIPE, text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    assert [task.communicate(timeout=120)[0].split() for task in tasks] == [
+        ["0", "3.0"],
+        ["1", "3.0"],
+    ]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
+import re
 import signal
 import threading
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,6 @@ from multiway.errors import MultiwayError
 from multiway.training.collectives import WorkerLost, all_reduce, collective
 from multiway.training.sync_batchnorm import share_norms
 
-if TYPE_CHECKING:
-    from lightning_fabric import Fabric
-
 __all__ = ["PRECISIONS", "Team", "check_shares", "launched_size"]
 
 PRECISIONS = ("32-true", "bf16-mixed")
@@ -30,6 +27,7 @@ PRECISIONS = ("32-true", "bf16-mixed")
 # Processes wait for each other while one of them measures, or attacks the harder half of the
 # images; who dies is noticed at once by the closed connection, not by this.
 PATIENCE = timedelta(days=7)
+LOCAL = "127.0.0.1"
 
 
 def launched_size() -> int:
@@ -57,8 +55,8 @@ def check_shares(size: int, batch_size: int) -> None:
 class Team:
     """The processes of one job; each has its share of every batch, and all have the same weights.
 
-    A team of one does nothing and costs nothing. In a larger one lightning-fabric finds the others,
-    and gradients are averaged by DistributedDataParallel (gloo on CPUs, NCCL on GPUs).
+    A team of one does nothing and costs nothing. In a larger one gradients are averaged by
+    DistributedDataParallel (gloo on CPUs, NCCL on GPUs).
 
     Args:
         size: processes, as `launched_size` tells.
@@ -74,9 +72,7 @@ class Team:
         self._broken_off: RuntimeError | None = None
         self._asked_to_end = False
         if size > 1:
-            fabric = _fabric(size, self.device)
-            fabric.launch()
-            self.rank, self.device = fabric.global_rank, fabric.device
+            self.rank, self.device = _join(self.device)
 
     @property
     def first(self) -> bool:
@@ -185,20 +181,28 @@ def _average(team: Team, bucket: GradBucket) -> Future[Tensor]:
     return averaged
 
 
-def _fabric(size: int, device: torch.device) -> Fabric:
-    try:
-        from lightning_fabric import Fabric
-        from lightning_fabric.strategies.ddp import DDPStrategy
-    except ImportError:
-        raise MultiwayError(
-            "more than one worker needs lightning-fabric: pip install 'multiway[distributed]'"
-        ) from None
-    # What it says of its processes is no news to the user.
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    local = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("SLURM_NTASKS_PER_NODE", size)))
-    return Fabric(
-        accelerator="cuda" if device.type == "cuda" else "cpu",
-        devices=local,
-        num_nodes=max(1, size // local),
-        strategy=DDPStrategy(timeout=PATIENCE),
-    )
+def _join(device: torch.device) -> tuple[int, torch.device]:
+    """Meet the other processes of the job; the rank of this one, and its device."""
+    if "RANK" in os.environ:  # torchrun, `multiway --workers`, or by hand
+        rank, local = os.environ["RANK"], os.environ.get("LOCAL_RANK", "0")
+    else:
+        rank, local = os.environ["SLURM_PROCID"], os.environ.get("SLURM_LOCALID", "0")
+        nodes = os.environ.get("SLURM_STEP_NODELIST", os.environ.get("SLURM_NODELIST", ""))
+        os.environ.setdefault("MASTER_ADDR", _first_host(nodes))
+        # The same for all tasks of a job, and another for a job beside it.
+        port = 15000 + int(os.environ.get("SLURM_JOB_ID", "0")) % 10000
+        os.environ.setdefault("MASTER_PORT", str(port))
+    if device.type == "cuda":
+        device = torch.device("cuda", int(local))
+        torch.cuda.set_device(device)
+    torch.distributed.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        rank=int(rank), world_size=launched_size(), timeout=PATIENCE,
+    )  # fmt: skip
+    return int(rank), device
+
+
+def _first_host(nodes: str) -> str:
+    """The first of Slurm's hosts, which writes them as `gpu-[03-05,09],login`."""
+    name, _, numbers = nodes.partition("[")
+    return (name + re.split(r"[-,\]]", numbers)[0] if numbers else name).partition(",")[0] or LOCAL
