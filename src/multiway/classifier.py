@@ -93,7 +93,7 @@ class EncodedClassifier(
             raise MultiwayError(
                 f"images are {images.dtype}; they must be float in [0, 1] (images.float() / 255)"
             )
-        codes = output_tensor(self.backbone(images))
+        codes = output_tensor(self.backbone(images), len(images))
         if codes.shape[1] != self.encoding.codebook.length:
             raise MultiwayError(
                 f"the network has {codes.shape[1]} outputs, but the codes of '{self.encoding.name}'"
@@ -199,8 +199,10 @@ def load_classifier(
         architecture = config["backbone"]
         spec = config["encoding"]
         name, loss, kind = spec["name"], spec["loss"], spec["codebook"]
+        described = {key: float(spec[key]) for key in ("classes", "length", "beta")}
+        outputs = float((architecture or spec).get("outputs", spec["length"]))
         gain, head = float(config["gain"]), config["head"]
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise MultiwayError(
             f"{directory / CONFIG} does not describe a multiway classifier ({error!r} missing or "
             "wrong); was it written by another program or edited?"
@@ -211,6 +213,16 @@ def load_classifier(
     if vectors is None:
         raise MultiwayError(f"{path} holds no codebook; it is not a multiway model")
     encoding = Encoding(Codebook(vectors, kind), loss, name)
+    book = encoding.codebook
+    for what, said, found in (
+        *((f"encoding.{key}", said, getattr(book, key)) for key, said in described.items()),
+        ("backbone.outputs", outputs, book.length),
+    ):
+        if not math.isclose(said, found, rel_tol=1e-4):
+            raise MultiwayError(
+                f"{directory / CONFIG}: {what} is {said:g}, but the codebook in {path.name} says "
+                f"{found:g}; one of the two files was altered or is another model's"
+            )
     if isinstance(backbone, nn.Module):
         backbone = _with_outputs(backbone, encoding, gain, head)
     else:
@@ -274,7 +286,7 @@ class _Folded(nn.Module):
         self.network = network
 
     def forward(self, images: Tensor) -> Tensor:
-        return output_tensor(self.network(images))
+        return output_tensor(self.network(images), len(images))
 
 
 class _Normalised(nn.Module):

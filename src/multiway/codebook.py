@@ -10,13 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from multiway.checks import check_labels
+from multiway.decisions import decisions
 from multiway.errors import MultiwayError
 from multiway.gram_schmidt import Matrix, gram_schmidt
+from multiway.memory import check_memory
 
 __all__ = ["Codebook", "default_beta"]
 
 # The lead of the right class over the runner-up, in `scores`, when a code hits its codeword.
 LEAD = 10.0
+
+# Norms whose square, summed over a batch, float32 still holds.
+BETAS = (1e-15, 1e15)
 
 
 def default_beta(length: int) -> float:
@@ -72,6 +77,7 @@ class Codebook(nn.Module):
                 f"codewords have norms from {norms.min():.4g} to {norms.max():.4g}; scale them to "
                 "one norm, so that the nearest codeword is the one with the largest inner product"
             )
+        _check_beta(float(norms.mean()))
         gram = exact @ exact.T
         gram.fill_diagonal_(-math.inf)
         smallest_lead = float((norms**2 - gram.max(dim=1).values).min())
@@ -93,19 +99,19 @@ class Codebook(nn.Module):
 
         The same seed gives the same bits on every machine and with any number of threads.
         """
-        _check_size(classes, length, orthogonal=True)
+        _check_size(classes, length, arrays=9)
         return cls(_scaled(gram_schmidt(_gaussian(classes, length, seed)), beta), "ro")
 
     @classmethod
     def one_hot(cls, classes: int, beta: float = 1.0) -> Codebook:
         """The usual labels, `beta` times the unit vectors: L = K."""
-        _check_size(classes, classes, orthogonal=True)
+        _check_size(classes, classes)
         return cls(_scaled(np.eye(classes), beta), "one-hot")
 
     @classmethod
     def padded_one_hot(cls, classes: int, length: int, beta: float | None = None) -> Codebook:
         """One-hot codes followed by L - K zeros: a rotation of the RO book, and so its control."""
-        _check_size(classes, length, orthogonal=True)
+        _check_size(classes, length)
         return cls(_scaled(np.eye(classes, length), beta), "padded")
 
     @classmethod
@@ -116,19 +122,21 @@ class Codebook(nn.Module):
 
         K rows are drawn without repetition and every column gets a random sign.
         """
-        _check_size(classes, length, orthogonal=True)
+        _check_size(classes, length)
         if length & (length - 1):
             raise MultiwayError(
                 f"a Hadamard code has a power of two as its length, not {length}; "
                 f"take {1 << (length - 1).bit_length()}"
             )
-        matrix = np.ones((1, 1))
-        while len(matrix) < length:
-            matrix = np.block([[matrix, matrix], [matrix, -matrix]])
         random = _random(seed)
         rows = random.permutation(length)[:classes]
         signs = 1.0 - 2.0 * random.randint(0, 2, size=length)
-        return cls(_scaled(matrix[rows] * signs / math.sqrt(length), beta), "hadamard")
+        # Sylvester's [[H, H], [H, -H]], for the drawn rows alone: a row's bits are the signs.
+        matrix = np.ones((classes, 1))
+        for bit in range(length.bit_length() - 1):
+            sign = 1.0 - 2.0 * ((rows >> bit) & 1)
+            matrix = np.concatenate([matrix, matrix * sign[:, None]], axis=1)
+        return cls(_scaled(matrix * signs / math.sqrt(length), beta), "hadamard")
 
     @classmethod
     def simplex(
@@ -139,7 +147,7 @@ class Codebook(nn.Module):
         Every pair has cosine -1/(K-1). The simplex is turned at random into L >= K dimensions.
         """
         length = classes if length is None else length
-        _check_size(classes, length, orthogonal=True)
+        _check_size(classes, length, arrays=9)
         basis = gram_schmidt(_gaussian(classes, length, seed))
         corners = (basis - basis.mean(axis=0)) * math.sqrt(classes / (classes - 1))
         return cls(_scaled(corners, beta), "simplex")
@@ -173,7 +181,7 @@ class Codebook(nn.Module):
 
         Computed as (|f|^2 - 2 f.c_i + |c_i|^2) / L through one matrix product.
         """
-        self._check_codes(codes)
+        self.check_codes(codes)
         squares = codes.square().sum(dim=1, keepdim=True) + self.vectors.square().sum(dim=1)
         # Rounding can leave a hit a hair below zero.
         return ((squares - 2 * codes @ self.vectors.T) / self.length).clamp_min(0)
@@ -184,12 +192,15 @@ class Codebook(nn.Module):
         Linear in `codes` [N, L] and in the order of `-distances`. The lead of 10 keeps a softmax
         over scores from saturating. Where leads differ (Gaussian books), 10 is the smallest.
         """
-        self._check_codes(codes)
+        self.check_codes(codes)
         return self.score_scale * (codes @ self.vectors.T)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """The class of the nearest codeword, [N]: argmin of `distances`, argmax of `scores`."""
-        return self.scores(codes).argmax(dim=1)
+        """The class of the nearest codeword, [N]: argmin of `distances`, argmax of `scores`.
+
+        It is -1 where NaN or infinity in a code leaves no decision.
+        """
+        return decisions(self.scores(codes))
 
     def coherence(self) -> float:
         """The largest |cosine| between two codewords: 0 for orthogonal books."""
@@ -203,11 +214,14 @@ class Codebook(nn.Module):
         """What `print(model)` shows."""
         return f"kind={self.kind}, classes={self.classes}, length={self.length}, beta={self.beta:g}"
 
-    def _check_codes(self, codes: Tensor) -> None:
+    def check_codes(self, codes: Tensor, count: int | None = None) -> None:
+        """Refuse anything but [N, L]; where `count` is given, N must be as many."""
         if codes.ndim != 2 or codes.shape[1] != self.length:
             raise MultiwayError(
                 f"codes are {list(codes.shape)}, but this book takes [N, {self.length}]"
             )
+        if count is not None and len(codes) != count:
+            raise MultiwayError(f"there are {len(codes)} codes for {count} images; give one each")
 
 
 def _random(seed: int) -> np.random.RandomState:
@@ -224,12 +238,27 @@ def _gaussian(classes: int, length: int, seed: int) -> Matrix:
 
 def _scaled(directions: Matrix, beta: float | None) -> Tensor:
     beta = default_beta(directions.shape[1]) if beta is None else beta
-    if not (math.isfinite(beta) and beta > 0):
-        raise MultiwayError(f"beta is the norm of a codeword, a positive number, not {beta}")
+    _check_beta(beta)
     return torch.from_numpy(directions * beta).float()
 
 
-def _check_size(classes: int, length: int, *, orthogonal: bool) -> None:
+def _check_beta(beta: float) -> None:
+    if not (math.isfinite(beta) and beta > 0):
+        raise MultiwayError(f"beta is the norm of a codeword, a positive number, not {beta}")
+    # Float32 codewords of a norm at the end of the range are a little past it.
+    if not BETAS[0] * (1 - 1e-6) <= beta <= BETAS[1] * (1 + 1e-6):
+        raise MultiwayError(
+            f"beta {beta:g} is out of range: float32 cannot hold the squared error of codewords of "
+            f"that norm; take --beta from {BETAS[0]:g} to {BETAS[1]:g}"
+        )
+
+
+def _check_size(classes: int, length: int, *, orthogonal: bool = True, arrays: int = 3) -> None:
+    """Refuse a book that cannot be, or that takes more memory than there is.
+
+    Args:
+        arrays: how many of [classes, length] in float64 are held at once, as measured.
+    """
     if classes < 2:
         raise MultiwayError(f"a codebook needs 2 classes or more, not {classes}")
     if length < 1:
@@ -239,3 +268,8 @@ def _check_size(classes: int, length: int, *, orthogonal: bool) -> None:
             f"code length {length} is below the {classes} classes: only {length} codewords of that "
             f"length can be orthogonal; take --code-length {classes} or more"
         )
+    check_memory(
+        8 * arrays * classes * length,
+        f"a codebook of {classes} codes of length {length}",
+        "take a shorter --code-length",
+    )

@@ -11,11 +11,14 @@ from torch import Tensor, nn
 
 from multiway.checks import check_labels
 from multiway.codebook import Codebook
+from multiway.decisions import decisions
 from multiway.errors import MultiwayError, choose
 
 __all__ = ["ENCODINGS", "PAPER_LENGTH", "Encoding", "Loss"]
 
 Loss = Literal["cross-entropy", "mse", "cosine-cross-entropy"]
+
+REDUCTIONS = ("mean", "sum", "none")
 
 # The length that the paper chose by its Table 1.
 PAPER_LENGTH = 2000
@@ -95,7 +98,9 @@ class Encoding(nn.Module):
         Args:
             reduction: `mean` or `sum` over the batch (a scalar), or `none` ([N]).
         """
+        choose("reduction", reduction, REDUCTIONS)
         check_labels(labels, self.codebook.classes)
+        self.codebook.check_codes(codes, len(labels))
         if self.kind == "mse":
             target = self.codebook.vectors[labels]
             if reduction == "mean":
@@ -112,6 +117,8 @@ class Encoding(nn.Module):
         The mean squared difference for a squared error; else KL(others || codes) of the softmax,
         as TRADES has it.
         """
+        self.codebook.check_codes(others)
+        self.codebook.check_codes(codes, len(others))
         if self.kind == "mse":
             return F.mse_loss(codes, others, reduction="none").mean(dim=1)
         if self.kind != "cross-entropy":
@@ -124,6 +131,7 @@ class Encoding(nn.Module):
 
         For `1ofk` the codes themselves; else the codebook's scores, in which a hit leads by 10.
         """
+        self.codebook.check_codes(codes)
         if self.kind == "cross-entropy":
             return codes
         if self.kind == "cosine-cross-entropy":
@@ -131,8 +139,8 @@ class Encoding(nn.Module):
         return self.codebook.scores(codes)
 
     def decode(self, codes: Tensor) -> Tensor:
-        """The decided class of each code, [N]."""
-        return self.scores(codes).argmax(dim=1)
+        """The decided class of each code, [N]; -1 where NaN or infinity leaves none."""
+        return decisions(self.scores(codes))
 
     @property
     def unit(self) -> float:

@@ -221,7 +221,7 @@ class Scores(nn.Module):
         self.model = model
 
     def forward(self, images: Tensor) -> Tensor:
-        return output_tensor(self.model(images))
+        return output_tensor(self.model(images), len(images))
 
 
 class _Codes(nn.Module):

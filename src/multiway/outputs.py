@@ -12,15 +12,15 @@ from multiway.errors import MultiwayError
 __all__ = ["output_tensor"]
 
 
-def output_tensor(output: Any) -> Tensor:
-    """The tensor [N, outputs] in what a network returned.
+def output_tensor(output: Any, images: int) -> Tensor:
+    """The tensor [N, outputs] in what a network returned for N = `images` of them.
 
     A tuple or list gives its first tensor, a dict or an output object (as transformers has) its
     `logits`, or its only tensor.
 
     Example:
         >>> import torch
-        >>> output_tensor({"loss": None, "logits": torch.zeros(2, 3)}).shape
+        >>> output_tensor({"loss": None, "logits": torch.zeros(2, 3)}, images=2).shape
         torch.Size([2, 3])
     """
     if isinstance(output, Tensor):
@@ -50,5 +50,11 @@ def output_tensor(output: Any) -> Tensor:
         raise MultiwayError(
             f"the network returns a tensor of shape {list(tensor.shape)}; a classifier returns "
             "[N, outputs]"
+        )
+    if len(tensor) != images:
+        # One row would be compared with all labels without a word.
+        raise MultiwayError(
+            f"the network returns {len(tensor)} rows for {images} images; a classifier returns "
+            "[N, outputs], one row an image"
         )
     return tensor

@@ -200,7 +200,7 @@ class _Show:
             pixels = to_float(images(start, start + self.batch_size), self.device)
             for name, model in models.items():
                 with untouched(model), torch.no_grad():
-                    scores[name].append(output_tensor(model(pixels)).cpu())
+                    scores[name].append(output_tensor(model(pixels), len(pixels)).cpu())
                 if not bool(torch.isfinite(scores[name][-1]).all()):
                     raise MultiwayError(
                         f"the scores of {name} are not finite: its weights hold NaN or infinity, "

@@ -73,7 +73,7 @@ def _gradients(
     parts, broken = [], 0
     with untouched(model):
         with torch.no_grad():
-            classes = output_tensor(model(images[:1])).shape[1]
+            classes = output_tensor(model(images[:1]), 1).shape[1]
         check_labels_and_targets(images, labels, None, classes)
         goal = bind(model, objective)
         for chosen in torch.split(torch.arange(len(images)), batch_size):

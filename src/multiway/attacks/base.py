@@ -26,18 +26,16 @@ from multiway.attacks.checks import (
 )
 from multiway.attacks.fast_network import Arranged, agree, fast_network, plain_network
 from multiway.attacks.result import AttackResult, Attempt
+from multiway.decisions import NO_DECISION, decisions
 from multiway.objectives import Goal, bind, lead
 from multiway.outputs import output_tensor
 from multiway.threat import L2, Linf, Threat
 
-__all__ = ["Attack", "Problem", "decisions", "is_success", "untouched"]
+__all__ = ["Attack", "Problem", "is_success", "untouched"]
 
 # A lead of fewer spacings of the largest score than this may be an accident of rounding: sums of
 # many terms in another order. Types of 16 bit are summed in float32 and rounded once.
 ROUNDING, ROUNDING_16_BIT = 64, 2
-
-# In place of a class, where the scores make no decision.
-NO_DECISION = -1
 
 
 @dataclass(frozen=True)
@@ -195,14 +193,6 @@ def untouched(model: nn.Module) -> Iterator[None]:
             np.random.set_state(numpy_state)
 
 
-def decisions(scores: Tensor) -> Tensor:
-    """The class of each row of `scores` [N, K], [N]; -1 where NaN or two infinities leave none."""
-    best = scores.max(dim=1)
-    tied = best.values.isposinf() & (scores.isposinf().sum(dim=1) > 1)
-    none = best.values.isnan() | tied | best.values.isneginf()
-    return torch.where(none, NO_DECISION, best.indices)
-
-
 def is_success(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor:
     """Whether the attacker has what it wants at `scores` [N, K], [N].
 
@@ -220,7 +210,7 @@ def _was_on_the_model(problem: Problem, attempt: Attempt) -> bool:
     if not problem.network.folded:
         return True
     given = attempt.adversarial.to(problem.images).nan_to_num()
-    return agree(problem.network(given), output_tensor(problem.model(given)))
+    return agree(problem.network(given), output_tensor(problem.model(given), len(given)))
 
 
 def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor) -> AttackResult:
@@ -228,7 +218,7 @@ def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor)
     images, given = problem.images, attempt.adversarial.detach().to(problem.images)
     finite = torch.isfinite(given).flatten(1).all(dim=1)
     given = torch.where(finite.view(-1, *[1] * (images.ndim - 1)), given, images)
-    scores = output_tensor(problem.model(given))
+    scores = output_tensor(problem.model(given), len(given))
     success = is_success(scores, problem.labels, problem.targets)
     success &= problem.threat.contains(given, images)
     # An image that was wrong before and is right after the attack is still wrong as it was.

@@ -198,7 +198,7 @@ def clean_scores(model: nn.Module, images: Tensor) -> Tensor:
     A model may cast or move what it is given, so the fit is looked at only where it failed.
     """
     try:
-        return output_tensor(model(images))
+        return output_tensor(model(images), len(images))
     except (RuntimeError, TypeError):
         check_placement(model, images)
         raise
@@ -252,8 +252,8 @@ def warn_of_probabilities(scores: Tensor) -> None:
 
 def warn_if_random(model: nn.Module, images: Tensor, scores: Tensor) -> None:
     """Warn if a second pass does not repeat `scores` [N, K], which `model` gave `images`."""
-    again = output_tensor(model(images[:REPEATED]))
     first = scores[:REPEATED]
+    again = output_tensor(model(images[:REPEATED]), len(first))
     # A smaller batch may round differently; dropout and noise differ by far more than this.
     if not torch.allclose(again, first, rtol=1e-3, atol=1e-3 * float(first.abs().max())):
         warn(

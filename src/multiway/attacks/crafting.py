@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from multiway.attacks.base import NO_DECISION, Attack, decisions
+from multiway.attacks.base import Attack
 from multiway.attacks.batches import attack_batches, show_warnings
 from multiway.attacks.checks import check_count, check_model, check_scores, warn
 from multiway.attacks.evaluation import predict, score
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
+from multiway.decisions import NO_DECISION, decisions
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
 

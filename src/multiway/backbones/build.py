@@ -9,15 +9,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from multiway.backbones import mnist, resnet
 from multiway.errors import MultiwayError, choose
+from multiway.memory import check_memory
 
 __all__ = ["BACKBONES", "Backbone", "build_backbone", "import_function", "rebuild_backbone"]
 
 # Called with the keywords outputs, channels and size; returns images [N, C, S, S] to [N, outputs].
 Backbone = Callable[..., nn.Module]
+
+# A product of outputs and pixels below this needs no look at the memory, which costs a second.
+LARGE = 2**28
 
 BACKBONES: dict[str, Backbone] = {
     "a": mnist.net_a,
@@ -69,12 +74,28 @@ def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -
             raise MultiwayError(f"{name} returned {type(network).__name__}, not an nn.Module")
         return network
     choose("backbone", name, BACKBONES)
+    build = partial(BACKBONES[name], outputs=outputs, channels=channels, size=size)
+    if outputs * channels * size**2 > LARGE:
+        _check_weights(build, f"backbone '{name}' of {outputs} outputs for {size}x{size} images")
     try:
-        return BACKBONES[name](outputs=outputs, channels=channels, size=size)
+        return build()
     except MultiwayError as error:
         raise MultiwayError(
             f"backbone '{name}' does not take {size}x{size} images: {error}"
         ) from None
+
+
+def _check_weights(build: Callable[[], nn.Module], what: str) -> None:
+    """Refuse a network whose weights are more than fits into memory."""
+    try:
+        # Tensors without memory: what the weights would take is known before they are made.
+        with torch.device("meta"):
+            need = sum(each.nbytes for each in build().state_dict().values())
+    except MultiwayError:
+        return  # `build` itself is about to say it
+    except (OverflowError, RuntimeError, TypeError) as error:
+        raise MultiwayError(f"{what} has more weights than can be counted") from error
+    check_memory(need, what, "take a shorter code or smaller images")
 
 
 def rebuild_backbone(

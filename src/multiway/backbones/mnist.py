@@ -122,8 +122,9 @@ def _with_head(
     trunk = copy.deepcopy(nn.Sequential(OrderedDict(features))).to("meta")
     try:
         width = trunk(torch.empty(1, channels, size, size, device="meta")).shape[1]
-    except RuntimeError:
-        raise MultiwayError("they are too small for its convolutions") from None
+    except (RuntimeError, TypeError):
+        wrong = "small" if size < 100 else "large"
+        raise MultiwayError(f"they are too {wrong} for its convolutions") from None
     layers = list(features)
     if hidden is not None:
         layers += [("hidden", nn.Linear(width, hidden)), ("relu_hidden", nn.ReLU())]

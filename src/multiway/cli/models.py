@@ -214,7 +214,7 @@ def _check_fit(subjects: list[Subject], data: ImageSet, device: torch.device | s
     classes = {}
     for subject in subjects:
         try:
-            scores = output_tensor(subject.model(image))
+            scores = output_tensor(subject.model(image), len(image))
         except MultiwayError:
             raise
         except (RuntimeError, ValueError, IndexError) as error:

@@ -12,13 +12,13 @@ from torch import Tensor
 from multiway.analysis import gradient_signs
 from multiway.artifact import Artifact, BuildContext
 from multiway.attacks import Attack
-from multiway.attacks.base import decisions
 from multiway.attacks.crafting import craft
 from multiway.attacks.evaluation import score
 from multiway.attacks.names import attack_name
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.data.corruptions import KINDS, corrupt
+from multiway.decisions import decisions
 from multiway.identity import describe
 from multiway.store import Store
 from multiway.studies.cost import attack_passes

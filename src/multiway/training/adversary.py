@@ -237,7 +237,7 @@ class _Backbone(nn.Module):
         self.backbone = twin.backbone
 
     def forward(self, images: Tensor) -> Tensor:
-        return output_tensor(self.backbone(images))
+        return output_tensor(self.backbone(images), len(images))
 
 
 def _frozen_twin(

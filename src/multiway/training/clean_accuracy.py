@@ -27,7 +27,7 @@ def accuracy(
     try:
         correct = 0
         for images, labels in batches(data, batch_size, device):
-            scores = output_tensor(model(images))
+            scores = output_tensor(model(images), len(images))
             if not bool(torch.isfinite(scores).all()):
                 raise MultiwayError(
                     "the network's scores are not finite: its weights hold NaN or infinity, or "

@@ -144,7 +144,7 @@ def mark_accuracy(
         MultiwayError: the model tells another number of classes apart than the mark's owner.
     """
     with torch.no_grad():
-        count = output_tensor(model(to_float(held_out.images[:1], device))).shape[1]
+        count = output_tensor(model(to_float(held_out.images[:1], device)), 1).shape[1]
     if count != len(held_out.classes):
         raise MultiwayError(
             f"the network tells {count} classes apart, and the mark is for "

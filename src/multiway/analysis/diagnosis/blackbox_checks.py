@@ -159,7 +159,7 @@ def repeatable_item(model: nn.Module, images: Tensor, batch_size: int = 250) -> 
 
 def _scores(model: nn.Module, images: Tensor, size: int) -> Tensor:
     device = device_of(model, images)
-    parts = [output_tensor(model(part.to(device))) for part in torch.split(images, size)]
+    parts = [output_tensor(model(part.to(device)), len(part)) for part in torch.split(images, size)]
     return torch.cat(parts).to(images.device)
 
 

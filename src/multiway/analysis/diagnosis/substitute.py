@@ -72,7 +72,7 @@ def _points(images: Tensor, threat: Threat, stream: torch.Generator) -> Tensor:
 
 @torch.no_grad()
 def _scores(model: nn.Module, images: Tensor) -> Tensor:
-    return output_tensor(model(images)).to(images)
+    return output_tensor(model(images), len(images)).to(images)
 
 
 def _centred(scores: Tensor) -> Tensor:
