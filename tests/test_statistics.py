@@ -94,12 +94,37 @@ def test_trials_that_agree_count_once(right: list[bool], members: int) -> None:
 
 def test_independent_trials_count_in_full() -> None:
     # Of four images under two trials, with all four outcomes once: no correlation between trials.
-    found = clustered([0.0, 0.5, 0.5, 1.0], 2)
-    assert (found.low, found.high) == pytest.approx(
-        (proportion(4, 8).low, proportion(4, 8).high), abs=1e-12
-    )
+    found = clustered([0.0, 0.5, 0.5, 1.0] * 1000, 2)
+    assert astuple(found)[:3] == pytest.approx(astuple(proportion(4000, 8000))[:3], abs=1e-5)
+    # n p(1-p) / s^2 = n - 1 at this p; Wilson's half-width at p = 1/2 is z / (2 sqrt(n + z^2)).
+    z, t = scipy.stats.norm.ppf(0.975), scipy.stats.t.ppf(0.975, 3999)
+    half = z / 2 / math.sqrt(2 * 3999 * (z / t) ** 2 + z**2)
+    assert found.high - 0.5 == pytest.approx(half, abs=1e-12)
     with pytest.raises(MultiwayError, match="each from 0 to 1"):
         clustered([1.5], 2)
+
+
+def test_few_images_tell_little_of_the_spread_between_images() -> None:
+    # Four of five trials succeeded on every image, which is no more than chance on so few.
+    for n in (1, 2):
+        found, as_one = clustered([0.8] * n, 5), clustered([0.8] * n, 1)
+        assert (found.low, found.high) == (as_one.low, as_one.high)
+    # 10 images of 5 trials: (z / t(9))^2 of 50, not all 50.
+    z, t = scipy.stats.norm.ppf(0.975), scipy.stats.t.ppf(0.975, 9)
+    half = z / 2 / math.sqrt(50 * (z / t) ** 2 + z**2)
+    assert clustered([0.5] * 10, 5).high - 0.5 == pytest.approx(half, abs=1e-12)
+
+
+@pytest.mark.parametrize(("a", "b"), [(4.0, 1.0), (0.5, 0.2), (1.0, 1.0)])
+@pytest.mark.parametrize("n", [1, 2, 5, 20])
+def test_the_interval_by_image_covers_the_truth(n: int, a: float, b: float) -> None:
+    # Images differ in how hard they are (a beta distribution); five trials each.
+    random = np.random.RandomState(n)
+    shares = random.binomial(5, random.beta(a, b, size=(600, n))) / 5
+    found = [clustered(row.tolist(), 5) for row in shares]
+    covered = sum(one.low <= a / (a + b) <= one.high for one in found)
+    # 95 %, less three standard errors of 600 draws.
+    assert covered >= 600 * 0.95 - 3 * math.sqrt(600 * 0.95 * 0.05)
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40))
@@ -120,13 +145,15 @@ def test_models_alone_make_students_interval(levels: list[float], n: int) -> Non
 
 
 def test_images_and_models_add_like_the_sides_of_a_right_angle() -> None:
-    # Image means 0.5, models 0.4 and 0.6: Wilson at 2 x 10 trials, Student's t(1) = 12.7.
+    # Image means 0.5, models 0.4 and 0.6: Wilson at (z / t(9))^2 of 2 x 10, Student's t(1).
     rows = [[0.4] * 10, [0.6] * 10]
-    images, models = proportion(10, 20), scipy.stats.t.ppf(0.975, 1) * 0.1
+    z, t = scipy.stats.norm.ppf(0.975), scipy.stats.t.ppf(0.975, 9)
+    images = z / 2 / math.sqrt(20 * (z / t) ** 2 + z**2)
+    models = scipy.stats.t.ppf(0.975, 1) * 0.1
     found = across_seeds(rows, shares=True)
     assert found == Interval(0.5, 0.0, 1.0, 10)  # a share stays one
     few = across_seeds([[0.499] * 10, [0.501] * 10], shares=True)
-    half = math.hypot(images.high - 0.5, models / 100)
+    half = math.hypot(images, models / 100)
     assert (few.low, few.high) == pytest.approx((0.5 - half, 0.5 + half), abs=1e-9)
     # The same models twice tell no more of images than once.
     row = [1.0, 0.0, 1.0, 1.0, 0.0]

@@ -129,9 +129,11 @@ def proportion(successes: int, n: int) -> Interval:
 def clustered(shares: Sequence[float], members: int) -> Interval:
     """The mean of each image's share of successes in `members` trials, with a 95 % interval.
 
-    Trials on the same image are not independent, so the images count, not the trials: Wilson's
-    interval at the effective size p(1-p) / Var(mean), which lies between the number of images
-    (all trials of an image agree) and that times `members` (they are independent).
+    Trials on the same image are not independent, so the interval is by image, a cluster of its
+    trials: Wilson's at the effective size (z / t)^2 p(1-p) / Var(mean), with the variance of the
+    images' shares, and t, Student's 97.5 % point at n - 1, for how little n images tell of it
+    (Korn and Graubard 1998). It lies between n (all trials of an image agree) and n times
+    `members` (they are independent). One image tells nothing of others: it is one trial.
 
     Example:
         >>> print(clustered([1.0, 1.0, 0.0, 1.0], members=1) == proportion(3, 4))
@@ -141,11 +143,14 @@ def clustered(shares: Sequence[float], members: int) -> Interval:
     if n < 1 or members < 1 or not all(0 <= share <= 1 for share in shares):
         raise MultiwayError("a mean of shares needs at least one, each from 0 to 1")
     p = math.fsum(shares) / n
-    variance = math.fsum((share - p) ** 2 for share in shares) / n
-    size: float = n if variance == 0 and p in (0, 1) else n * members
-    if variance > 0:
-        size = min(n * members, max(n, n * p * (1 - p) / variance))
-    return Interval(*_wilson(p, size), n)
+    size: float = n
+    if n > 1 and 0 < p < 1:
+        from scipy.special import stdtrit
+
+        variance = math.fsum((share - p) ** 2 for share in shares) / (n - 1)
+        size = n * p * (1 - p) / variance if variance > 0 else math.inf
+        size = min(n * members, size) * (Z / float(stdtrit(n - 1, 0.975))) ** 2
+    return Interval(*_wilson(p, max(n, size)), n)
 
 
 def across_seeds(values: Sequence[Sequence[float]], *, members: int = 1, shares: bool) -> Interval:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
+from multiway.attacks.checks import check_scores, warn
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
@@ -149,13 +150,15 @@ def gradient_signs(
         int8 tensors by layer: `input` [N, C*H*W], `conv1` [N, H1*W1], ...
     """
     parts: dict[str, list[Tensor]] = {}
+    broken = 0
     with untouched(model), torch.enable_grad():
         goal = bind(model, objective)
         goal.network.eval()
         for chosen in torch.split(torch.arange(len(data)), batch_size):
             images = to_float(data.images[chosen], device).requires_grad_()
             with _recorded(goal.network, features) as outputs:
-                value, _ = goal.value(images, data.labels[chosen].to(device))
+                value, scores = goal.value(images, data.labels[chosen].to(device))
+            check_scores(scores)
             wanted = [images, *outputs]
             if not value.requires_grad:
                 raise MultiwayError(
@@ -165,12 +168,23 @@ def gradient_signs(
             gradients = torch.autograd.grad(value.sum(), wanted, allow_unused=True)
             for number, (at, gradient) in enumerate(zip(wanted, gradients, strict=True)):
                 gradient = torch.zeros_like(at) if gradient is None else gradient
+                if number == 0:
+                    broken += int((~gradient.flatten(1).isfinite().all(dim=1)).sum())
+                gradient = gradient.nan_to_num()  # NaN has no sign
                 if number:
                     gradient = gradient.mean(dim=1)
                 signs = gradient.flatten(1).sign().to(torch.int8).cpu()
                 parts.setdefault(f"conv{number}" if number else INPUT, []).append(signs)
             if progress is not None:
                 progress(len(chosen))
+    if broken:
+        warn(
+            "nan-gradients",
+            "the gradient was NaN or infinite at {count} of {total} images, and NaN counted as "
+            "zero; look for a division, a root or a logarithm of zero in the model",
+            broken,
+            len(data),
+        )
     return {layer: torch.cat(some) for layer, some in parts.items()}
 
 

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
 from multiway.cache import Cache, Computed
+from multiway.checks import check_labels
 from multiway.data import ImageSet, to_float
 from multiway.data.corruptions import KINDS, PAPER_KINDS, SEVERITIES, corrupt
 from multiway.data.corruptions.official import check_official, official, source_name
@@ -79,6 +80,8 @@ def corruption_accuracy(
     drawn = None if published else seed
     show = _Show(data, drawn, data_dir, device, batch_size)
     scores = show.scores(models, lambda start, stop: data.images[start:stop])
+    for each in scores.values():
+        check_labels(data.labels, each.shape[1])
     caches = {
         name: Cache(folder, models[name], scores[name], data=data.sha256)
         for name, folder in (directories or {}).items()

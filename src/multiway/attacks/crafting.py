@@ -15,6 +15,7 @@ from multiway.attacks.checks import check_count, check_model, check_scores, warn
 from multiway.attacks.evaluation import predict, score
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
+from multiway.checks import check_labels
 from multiway.decisions import NO_DECISION, decisions
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
@@ -75,8 +76,11 @@ def transfer(
     """
     if not targets:
         raise MultiwayError("there is no model to transfer to; name at least one")
-    for model in targets.values():
+    before = {}
+    for name, model in targets.items():
         check_model(model)
+        before[name], classes = predict(model, images, batch_size)
+        check_labels(labels, classes, f"labels that {name} is to give")
     crafted, _ = craft(
         replace(attack, early_stop=False), source, images, labels,
         batch_size=batch_size, seed=seed, directory=directory, progress=progress,
@@ -94,9 +98,8 @@ def transfer(
                 undecided,
                 len(images),
             )
-        before, _ = predict(model, images, batch_size)
         accuracy[name] = _accuracy(predictions[name], labels)
-        clean[name] = _accuracy(before, labels)
+        clean[name] = _accuracy(before[name], labels)
     return Transfer(crafted, predictions, accuracy, clean)
 
 

@@ -17,7 +17,7 @@ from multiway.classifier import CONFIG
 from multiway.data import ImageSet, load, to_float
 from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.outputs import output_tensor
-from multiway.training import Run, load_run, load_trained_on
+from multiway.training import Run, check_class_names, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
 
 __all__ = ["Subject", "load_network", "load_subjects", "names_apart"]
@@ -158,6 +158,8 @@ def load_subjects(
     for subject in subjects:
         subject.model.to(device)
     _check_fit(subjects, images, device)
+    for subject, config in zip(subjects, trained_on, strict=False):
+        check_class_names(config, images, subject.name)
     return names_apart(subjects), images
 
 

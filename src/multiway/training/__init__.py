@@ -3,6 +3,7 @@
 from multiway.training.clean_accuracy import accuracy
 from multiway.training.distributed import PRECISIONS, Team, check_shares, launched_size
 from multiway.training.jobs import (
+    check_class_names,
     default_recipe,
     load_run,
     load_trained_on,
@@ -25,6 +26,7 @@ __all__ = [
     "Team",
     "TensorBoard",
     "accuracy",
+    "check_class_names",
     "check_shares",
     "default_recipe",
     "launched_size",

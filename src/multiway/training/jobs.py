@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from multiway.backbones import build_backbone
 from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective
@@ -23,6 +25,7 @@ from multiway.weights import load_tensors, read_tensors
 
 __all__ = [
     "Job",
+    "check_class_names",
     "default_recipe",
     "load_run",
     "load_trained_on",
@@ -213,7 +216,36 @@ def load_trained_on(
         data = str(config["data"]["name"])
         check_confirmed(data, "the run's configuration")
     size = int(config["classifier"]["backbone"]["size"])
-    return load(data, split, data_dir, size if data.startswith("folder:") else None)
+    images = load(data, split, data_dir, size if data.startswith("folder:") else None)
+    check_class_names(config, images)
+    return images
+
+
+def check_class_names(config: dict[str, Any], data: ImageSet, name: str = "the run") -> None:
+    """Refuse images of other classes than those a run was trained on, by the names of both.
+
+    Numbers are no names: where one side has nothing else, a warning says so.
+
+    Args:
+        config: of the run.
+        name: of the run, for the message.
+    """
+    trained, given = tuple(config["data"].get("classes") or ()), data.classes
+    if not trained or trained == given:
+        return
+    # From the first that differs, where there are many.
+    pairs = enumerate(itertools.zip_longest(trained, given))
+    start = next(number for number, (one, other) in pairs if one != other) // 10 * 10
+    one, other = (", ".join(some[start : start + 10]) or "none" for some in (trained, given))
+    both = f"{name} was trained on the classes {one} (from {start}); {data.name} has {other}"
+    numbers = {tuple(str(number) for number in range(len(some))) for some in (trained, given)}
+    if len(trained) == len(given) and not numbers.isdisjoint((trained, given)):
+        warnings.warn(
+            MultiwayWarning(f"{both}: make sure that they are the same, in this order"),
+            stacklevel=2,
+        )
+        return
+    raise MultiwayError(f"{both}: take images of the same classes, in the same order")
 
 
 def _square_size(data: ImageSet) -> int:
