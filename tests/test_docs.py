@@ -1,28 +1,44 @@
-"""Documentation pages: their command lines are real, and their links lead somewhere.
+"""Documentation pages: their code runs, their command lines are real, their tables are the code's.
 
-Their Python examples run as doctests: pytest collects `docs/*.md` itself.
+Examples with a prompt (`>>>`) run as doctests: pytest collects `docs/*.md` itself.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import shlex
+import tomllib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 from typer.main import get_command
 
 from conftest import Command
+from multiway.analysis import Budget, diagnose
 from multiway.attacks import ATTACKS
+from multiway.attacks.checks import WARNINGS, AttackWarning
 from multiway.backbones import BACKBONES
 from multiway.cli.app import app
 from multiway.data import DATASETS
+from multiway.data.corruptions import KINDS, PAPER_KINDS
 from multiway.encoding import ENCODINGS
+from multiway.errors import MultiwayError
+from multiway.objectives import OBJECTIVES
+from multiway.report.intro import draw_intro
+from multiway.results import Cell, Result
 from multiway.studies import STUDIES
+from multiway.studies.result import StudyResult
+from multiway.threat import Linf
 from multiway.training import recipe_names
+from multiway.training.adversary import Adversary
+from multiway.watermark import KINDS as MARKS
+from multiway.watermark import STARTS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -112,9 +128,137 @@ def test_every_command_has_help_with_an_example(in_process: Command) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+def test_links_and_pictures_lead_somewhere(page: Path) -> None:
     # Code blocks index and call, which looks like a link.
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_links_to_sections_lead_somewhere() -> None:
+    for page in PAGES:
+        for name, section in re.findall(r"\]\(([^)#\s:]*)#([\w-]+)\)", page.read_text()):
+            there = (page.parent / name).read_text() if name else page.read_text()
+            headings = re.findall(r"^#+ (.+)$", there, re.MULTILINE)
+            anchors = [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings]
+            assert section in anchors, f"{page.name} links to {name}#{section}"
+
+
+def plain_blocks(page: Path) -> list[str]:
+    """The Python blocks without a prompt, which no doctest runs."""
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    return [block for block in blocks if ">>>" not in block]
+
+
+def test_the_readme_example_does_what_its_comments_say() -> None:
+    (example,) = plain_blocks(ROOT / "README.md")
+    names: dict[str, Any] = {}
+    exec(example, names)
+    model, images = names["model"], names["images"]
+    assert model.codes(images).shape == (64, 2000)
+    assert names["scores"].shape == (64, 10)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    torch.testing.assert_close(names["fast"](images), names["scores"], rtol=1e-4, atol=1e-4)
+    robust = names["found"].robust
+    assert robust.n == 64
+    assert robust.low < robust.high
+
+
+def test_a_result_is_read_as_the_page_shows(
+    tiny_runs: Path, tiny_npz: Path, in_process: Command, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    runs = [tiny_runs / name for name in ("ro", "1ofk")]
+    more = ("--data", f"npz:{tiny_npz}", "--eps", 0.1, "--limit", 9, "--out", "pics")
+    done = in_process("transfer", *runs, *more)
+    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    (example,) = plain_blocks(ROOT / "docs/studies.md")
+    exec(example, {})
+    lines = capsys.readouterr().out.splitlines()
+    assert any(re.fullmatch(r"ro ro [\d.]+\* \[[\d.]+, [\d.]+\]", line) for line in lines)
+
+
+def test_every_other_python_block_has_a_prompt() -> None:
+    with_plain = {page.name for page in PAGES if plain_blocks(page)}
+    assert with_plain == {"README.md", "studies.md"}
+
+
+def column(page: str, heading: str, number: int = 0) -> list[str]:
+    """The code in one column of the table below that heading cell, in order."""
+    lines = (ROOT / "docs" / page).read_text().splitlines()
+    (start,) = (i for i, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start + 2 :])
+    return [code for row in rows for code in re.findall(r"`([^`]+)`", row.split("|")[number + 1])]
+
+
+def test_tables_list_what_the_code_has() -> None:
+    assert column("attacks.md", "`kind`") == list(WARNINGS)
+    with pytest.raises(MultiwayError, match="unknown kind of warning 'nan-gradient'"):
+        AttackWarning("nan-gradient", "one that nobody explains")
+    assert sorted(column("attacks.md", "`mw.`", 1)) == sorted(ATTACKS)
+    assert column("attacks.md", "name") == list(OBJECTIVES)
+    assert column("corruptions.md", "kind") == list(KINDS)
+    assert sorted(column("training.md", "`--encoding`")) == sorted(ENCODINGS)
+    backbones = column("training.md", "`--backbone`")
+    assert sorted(backbones) == sorted([*BACKBONES, "package.module:function"])
+    recipes = column("training.md", "`--recipe`") + column("adversarial.md", "`--recipe`")
+    assert sorted(recipes) == sorted(recipe_names())
+    assert column("watermark.md", "`embed --kind`") == list(MARKS)
+    assert sorted(column("watermark.md", "`steal --start`")) == sorted(STARTS)
+    data = [name for name in column("data.md", "`--data`") if ":" not in name]
+    assert sorted(data) == sorted(DATASETS)
+    cell = {field.name for field in dataclasses.fields(Cell)}
+    assert set(column("studies.md", "field of a cell")) == cell
+    document = {field.name for one in (Result, StudyResult) for field in dataclasses.fields(one)}
+    assert set(column("studies.md", "field")) == document
+
+
+def test_the_papers_corruptions_are_marked() -> None:
+    page = (ROOT / "docs/corruptions.md").read_text()
+    marked = re.findall(r"^\| `(\w+)` \* \|", page, re.MULTILINE)
+    assert sorted(marked) == sorted(PAPER_KINDS)
+
+
+def test_the_checklist_is_that_of_a_diagnosis() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(16, 2))
+    images = torch.rand(4, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    budget = Budget(steps=2, more_steps=2, square_queries=10, nattack_queries=100, student_steps=1)
+    found = diagnose(model, images, model(images).argmax(dim=1), Linf(0.01), budget=budget)
+    assert column("diagnosis.md", "check") == [item.key for item in found.items]
+
+
+def test_the_layers_are_those_that_are_enforced() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    (contract,) = settings["tool"]["importlinter"]["contracts"]
+    rank = {
+        module.strip().removeprefix("multiway."): height
+        for height, layer in enumerate(reversed(contract["layers"]))
+        for module in layer.split(":")
+    }
+    table = column("architecture.md", "layer")
+    assert sorted(table) == sorted(rank)
+    assert [rank[name] for name in table] == sorted(rank.values())
+
+
+def test_the_training_options_and_recipe_fields_exist() -> None:
+    options = {option for parameter in COMMANDS["train"].params for option in parameter.opts}
+    shown = [code.split()[0] for code in column("adversarial.md", "option") if code[:2] == "--"]
+    assert set(shown) <= options
+    assert set(column("adversarial.md", "option", 1)) == set(Adversary.model_fields)
+
+
+def test_make_targets_in_the_readme_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^make (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert "demo" in targets
+    for target in targets:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_picture_is_what_the_code_draws(tmp_path: Path) -> None:
+    drawn = draw_intro(tmp_path / "intro.svg").read_text()
+    committed = (ROOT / "docs/figures/intro.svg").read_text()
+    # Matplotlib versions may lay out a letter otherwise; the number of drawn paths tells more.
+    assert drawn.count("<path") == committed.count("<path")
