@@ -9,7 +9,6 @@ import pickle
 import signal
 import sys
 import time
-import traceback
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from multiway.artifact import Artifact
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, reason
 from multiway.files import write_atomic
 from multiway.processes import cores, start_worker
 from multiway.store import Damaged, Store
@@ -295,15 +294,6 @@ def attempt(key: str, packed: bytes, directory: Path, device: str) -> Finished:
         if share_file is not None:
             share_file.unlink(missing_ok=True)
     return Finished(key, busy=not made, seconds=time.monotonic() - started)
-
-
-def reason(error: BaseException) -> str:
-    """An error in one line; one that is not the user's with the line of code it came from."""
-    if isinstance(error, MultiwayError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 def _share_file(store: Store, key: str) -> Path:

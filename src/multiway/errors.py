@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import difflib
+import traceback
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["MultiwayError", "MultiwayWarning", "UnusableFile", "choose", "nearest"]
+__all__ = [
+    "MultiwayError",
+    "MultiwayWarning",
+    "UnusableFile",
+    "choose",
+    "nearest",
+    "reason",
+    "visible",
+]
+
+# Controls, formats such as bidirectional overrides, surrogates, separators of lines and paragraphs.
+UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+# Formats that only join letters: Persian words and some emoji need them.
+JOINERS = "\u200c\u200d"
+# Whose lines say nothing of what failed.
+PASSED_THROUGH = ("torch", "importlib")
 
 
 class MultiwayError(Exception):
@@ -65,3 +82,51 @@ def choose(kind: str, given: str, allowed: Iterable[str]) -> str:
     if given not in names:
         raise MultiwayError(f"unknown {kind} '{given}': {nearest(given, names)}")
     return given
+
+
+def visible(text: str) -> str:
+    r"""`text` in one line, with every character that a terminal obeys or hides made visible.
+
+    Names of files, classes and networks come from anywhere. Nothing else is changed, so what has
+    been made visible stays as it is.
+
+    Example:
+        >>> visible("a\x1b[31mb\n\u202ec é")
+        'a\\x1b[31mb\\n\\u202ec é'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in UNSEEN and character not in JOINERS
+        else character
+        for character in text
+    )
+
+
+def reason(error: BaseException) -> str:
+    """An error in one line; one that is not the user's with its type, and the place in the code.
+
+    The place is the innermost one outside torch.
+
+    Example:
+        >>> try:
+        ...     {}["a"]
+        ... except KeyError as error:
+        ...     print(reason(error))
+        KeyError: 'a' (<doctest ...>:2)
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, MultiwayError):
+        return text
+    frames = list(traceback.walk_tb(error.__traceback__))
+    others = [
+        each
+        for each in frames
+        if each[0].f_globals.get("__name__", "").partition(".")[0] not in PASSED_THROUGH
+    ]
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if not frames or isinstance(error, SyntaxError):  # which says itself where it is
+        return said
+    frame, line = (others or frames)[-1]
+    return f"{said} ({Path(frame.f_code.co_filename).name}:{line})"

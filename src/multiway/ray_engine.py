@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from multiway.artifact import Artifact
-from multiway.engine import Engine, Finished, ProcessDied, attempt, reason
-from multiway.errors import MultiwayError
+from multiway.engine import Engine, Finished, ProcessDied, attempt
+from multiway.errors import MultiwayError, reason
 from multiway.processes import ONE_THREAD, cores
 from multiway.store import MARK, Store
 

@@ -13,10 +13,13 @@ import torch
 from torch import nn
 
 from multiway.backbones import mnist, resnet
-from multiway.errors import MultiwayError, choose
+from multiway.errors import MultiwayError, choose, reason
 from multiway.memory import check_memory
 
 __all__ = ["BACKBONES", "Backbone", "build_backbone", "import_function", "rebuild_backbone"]
+
+# The packages that users have named: what fails in them is not multiway's.
+NAMED: set[str] = set()
 
 # Called with the keywords outputs, channels and size; returns images [N, C, S, S] to [N, outputs].
 Backbone = Callable[..., nn.Module]
@@ -65,10 +68,12 @@ def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -
     if ":" in name:
         try:
             network = import_function(name)(outputs=outputs, channels=channels, size=size)
-        except TypeError as error:
+        except MultiwayError:
+            raise
+        except (Exception, SystemExit) as error:  # whatever a stranger's function may raise
             raise MultiwayError(
                 f"{name} is called with the keywords outputs={outputs}, channels={channels} and "
-                f"size={size}, which failed: {error}"
+                f"size={size}, which failed: {reason(error)}"
             ) from error
         if not isinstance(network, nn.Module):
             raise MultiwayError(f"{name} returned {type(network).__name__}, not an nn.Module")
@@ -132,12 +137,17 @@ def import_function(path: str) -> Callable[..., Any]:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
+    NAMED.add(module_name.partition(".")[0])
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise MultiwayError(
             f"cannot import '{module_name}' of '{path}': {error}; write package.module:function "
             "and run from the folder that holds the package, or install it"
+        ) from error
+    except (Exception, SystemExit) as error:  # whatever a stranger's module may do
+        raise MultiwayError(
+            f"cannot import '{module_name}' of '{path}': {reason(error)}"
         ) from error
     function: Callable[..., Any] | None = getattr(module, name, None)
     if function is None or not callable(function):

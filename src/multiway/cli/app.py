@@ -14,6 +14,7 @@ from multiway.cli.corrupt import corrupt
 from multiway.cli.curves import curves
 from multiway.cli.demo import demo
 from multiway.cli.diagnose import diagnose
+from multiway.cli.edge import App
 from multiway.cli.evaluate import evaluate
 from multiway.cli.landscape import landscape
 from multiway.cli.report import report
@@ -24,7 +25,7 @@ from multiway.cli.transfer import transfer
 
 __all__ = ["app"]
 
-app = typer.Typer(
+app = App(
     help="Output encodings for classifiers: train on them, attack them, tell what they bought.",
     no_args_is_help=True,
     add_completion=False,
@@ -59,6 +60,9 @@ def _version(wanted: bool) -> None:
 def options(
     version: Annotated[
         bool, typer.Option("--version", help="Say the version.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Before a command: an error with its traceback.")
     ] = False,
 ) -> None:
     """Output encodings for classifiers: train on them, attack them, tell what they bought."""

@@ -1,16 +1,23 @@
-"""What the command line prints: results on stdout, everything else on stderr."""
+"""What the command line prints: results on stdout, everything else on stderr.
+
+Here, and only here, is text made fit for a terminal: `shown` and `say` make every character visible
+that a terminal would obey, and nothing in a name is taken for markup.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TextIO
+from contextlib import contextmanager, suppress
+from typing import IO, Any, TextIO
 
-from rich.console import Console
+import typer
+from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,6 +30,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from multiway.errors import visible
+
 __all__ = [
     "LINE_EVERY",
     "Bar",
@@ -30,9 +39,14 @@ __all__ = [
     "attack_progress",
     "bar",
     "command_line",
+    "deliver",
     "print_json",
+    "print_rich",
     "print_table",
+    "print_text",
+    "results_on",
     "say",
+    "shown",
     "terminal",
 ]
 
@@ -42,16 +56,95 @@ LINE_EVERY = 10
 WIDE = 160
 
 
+class Results:
+    """Stdout while a command runs: what cannot be written there is not lost.
+
+    Rich writes on it as on any stream.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+        self.failure: OSError | None = None
+        # Whether somebody (head, less) read the beginning of it, and wanted no more.
+        self.reader_left = False
+        self._text: list[str] = []
+
+    def write(self, text: str) -> int:
+        """Write now, so that a failure is known now."""
+        if self.failure is None:
+            self.failure = deliver(self.stream, text)
+            self.reader_left = bool(self._text) and isinstance(self.failure, BrokenPipeError)
+        self._text.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: every write is delivered."""
+
+    def isatty(self) -> bool:
+        """Whether a person reads it."""
+        return self.stream.isatty()
+
+    def keep(self) -> str:
+        """Write all of it to a file in the folder for temporary ones; returns a line about it."""
+        assert self.failure is not None
+        lost = f"error: cannot write to stdout: {self.failure.strerror}"
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="multiway-", suffix=".txt", delete=False, encoding="utf-8",
+                errors="backslashreplace",
+            ) as file:  # fmt: skip
+                file.write("".join(self._text))
+        except OSError as error:
+            return f"{lost}, nor to {tempfile.gettempdir()}: {error.strerror}"
+        return f"{lost}; the result is kept in {file.name}"
+
+
+_results: list[Results] = []
+
+
+@contextmanager
+def results_on(stream: TextIO) -> Iterator[None]:
+    """Results go to `stream` inside the block; if it fails, to a file, and the status is 1."""
+    results = Results(stream)
+    _results.append(results)
+    try:
+        yield
+    finally:
+        _results.remove(results)
+        if results.failure is not None and not results.reader_left:
+            say(results.keep())
+    if results.failure is not None:
+        raise typer.Exit(1)
+
+
+def deliver(stream: IO[str], text: str = "") -> OSError | None:
+    """Write to a stream at once; one that fails is silenced for good, and the failure returned."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        # What is left in its buffer would fail once more when Python ends, and change the status.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return error
+    return None
+
+
 def say(text: str) -> None:
     """A line for the person at the terminal; stdout is kept for results."""
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    deliver(sys.stderr, visible(text) + "\n")
 
 
-def terminal(stream: TextIO) -> Console:
+def shown(text: str, style: str = "") -> Text:
+    """Text for rich that is shown as it is, whatever it looks like."""
+    return Text(visible(text), style)
+
+
+def terminal(stream: TextIO | Results) -> Console:
     """Where rich writes on `stream`: as wide as the terminal or $COLUMNS, wide without either."""
     known = stream.isatty() or "COLUMNS" in os.environ
-    return Console(file=stream, width=None if known else WIDE, highlight=False)
+    return Console(file=stream, width=None if known else WIDE, highlight=False)  # type: ignore[arg-type]
 
 
 def command_line() -> str:
@@ -61,17 +154,27 @@ def command_line() -> str:
 
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    _results[-1].write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def print_text(text: str) -> None:
+    """A line of a result on stdout."""
+    _results[-1].write(visible(text) + "\n")
+
+
+def print_rich(*parts: RenderableType) -> None:
+    """Tables and styled text on stdout."""
+    terminal(_results[-1]).print(*parts, sep="\n")
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table on stdout; names in it are shown as they are, whatever they look like."""
-    table = Table(title=Text(title), title_justify="left", title_style="bold")
+    table = Table(title=shown(title), title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
-        table.add_column(Text(column), justify="left" if index == 0 else "right")
+        table.add_column(shown(column), justify="left" if index == 0 else "right")
     for row in rows:
-        table.add_row(*map(Text, row))
-    terminal(sys.stdout).print(table)
+        table.add_row(*map(shown, row))
+    print_rich(table)
 
 
 class Bar:
@@ -97,15 +200,15 @@ class Bar:
 @contextmanager
 def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar with the time left; yields a function that moves it on by n."""
-    shown, started, done = Bar(), time.monotonic(), 0
-    with shown.progress as progress:
-        task = progress.add_task(label, total=total)
+    drawn, started, done = Bar(), time.monotonic(), 0
+    with drawn.progress as progress:
+        task = progress.add_task(escape(visible(label)), total=total)
 
         def advance(count: int) -> None:
             nonlocal done
             done += count
             progress.advance(task, count)
-            if shown.line_is_due() and done:
+            if drawn.line_is_due() and done:
                 left = (time.monotonic() - started) / done * (total - done)
                 say(f"{label}: {done} of {total}, {left:.0f} s left")
 
@@ -115,7 +218,7 @@ def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
 @contextmanager
 def attack_progress() -> Iterator[Callable[[Any], None]]:
     """A bar for each attack of an evaluation: images done, and how many stand; a line elsewhere."""
-    shown = Bar(
+    drawn = Bar(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
@@ -124,13 +227,15 @@ def attack_progress() -> Iterator[Callable[[Any], None]]:
         transient=False,
     )
     tasks: dict[str, Any] = {}
-    with shown.progress as progress:
+    with drawn.progress as progress:
 
         def show(state: Any) -> None:
             if state.attack not in tasks:
-                tasks[state.attack] = progress.add_task(state.attack, total=state.total, standing=0)
+                tasks[state.attack] = progress.add_task(
+                    visible(state.attack), total=state.total, standing=0
+                )
             progress.update(tasks[state.attack], completed=state.done, standing=state.standing)
-            if not shown.live:
+            if not drawn.live:
                 say(f"{state.attack}: {state.done} of {state.total} images, {state.standing} stand")
 
         yield show
@@ -151,7 +256,7 @@ class TrainingProgress:
             TimeRemainingColumn(),
             transient=False,
         )
-        self._task = self._bar.progress.add_task(label, total=None, figures="")
+        self._task = self._bar.progress.add_task(visible(label), total=None, figures="")
 
     @contextmanager
     def shown(self) -> Iterator[TrainingProgress]:
@@ -184,6 +289,6 @@ class TrainingProgress:
                     "has overfitted to it (catastrophic overfitting)"
                 )
         if self._bar.live:
-            self._bar.progress.console.print(text, markup=False)
+            self._bar.progress.console.print(shown(text))
         else:
             say(text)

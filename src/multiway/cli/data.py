@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 import multiway as mw
-from multiway.cli.console import print_json, terminal
+from multiway.cli.console import print_json, print_rich, print_text, shown
+from multiway.cli.edge import App
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="List, download and check data sets.")
+app = App(no_args_is_help=True, help="List, download and check data sets.")
 
 DataDir = Annotated[
     Path | None,
@@ -54,7 +53,7 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             for row in rows
         ],
     )
-    typer.echo("Your own data: folder:DIR (a folder of images a class) or npz:FILE.")
+    print_text("Your own data: folder:DIR (a folder of images a class) or npz:FILE.")
 
 
 @app.command()
@@ -73,9 +72,9 @@ def fetch(
             {"name": name, "data_dir": str(mw.data.data_directory(data_dir)), "files": paths}
         )
         return
-    typer.echo(f"{name} is here:")
+    print_text(f"{name} is here:")
     for path in paths:
-        typer.echo(f"  {path}")
+        print_text(f"  {path}")
 
 
 @app.command()
@@ -101,7 +100,7 @@ def verify(
             [(row.dataset, row.state, row.file, row.detail) for row in rows],
         )
     else:
-        typer.echo(f"No data set is in {directory}: run `multiway data fetch NAME`.")
+        print_text(f"No data set is in {directory}: run `multiway data fetch NAME`.")
     if altered:
         raise typer.Exit(1)
 
@@ -112,11 +111,10 @@ def _count(number: int | None) -> str:
 
 def _print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     """A table whose second column is a state, shown in its colour."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=shown(title), title_justify="left")
     for column in columns:
         # Names and paths are for copying: they wrap whole rather than lose their end.
         table.add_column(column, overflow="fold")
     for name, state, *rest in rows:
-        # Text, because a path may hold what rich would take for markup.
-        table.add_row(Text(name), Text(state, _COLOURS[state]), *map(Text, rest))
-    terminal(sys.stdout).print(table)
+        table.add_row(shown(name), shown(state, _COLOURS[state]), *map(shown, rest))
+    print_rich(table)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
-from multiway.cli.console import bar, command_line, print_json, say
+from multiway.cli.console import bar, command_line, print_json, print_text, say
 from multiway.cli.examine import print_result
 from multiway.cli.options import Device, Json, Limit, Seed
 from multiway.cli.train import fit
@@ -59,6 +59,7 @@ def demo(
     """
     started = time.monotonic()
     where = mw.devices.choose_device(device)
+    mw.files.check_writable(out)
     test = mw.data.load("mnist5k", "test")
     test = test if limit is None else test.limit(limit)
     models: dict[str, EncodedClassifier] = {}
@@ -80,7 +81,7 @@ def demo(
     else:
         print_result(findings.transfer)
         for name, diagnosis in findings.diagnoses.items():
-            typer.echo(f"{name}: {diagnosis.verdict}")
+            print_text(f"{name}: {diagnosis.verdict}")
     say(f"page: {page}   figures: {out / 'demo.json'}   ({time.monotonic() - started:.0f} s)")
 
 

@@ -64,6 +64,7 @@ def detect(
     much (docs/watermark.md). Below 0.01 the verdict is that the mark is there.
     """
     watermark = mw.watermark
+    where = mw.devices.choose_device(device)
     if out is not None:
         mw.files.check_writable(out)
     runs, innocent_runs = suspects or [], unmarked or []
@@ -75,7 +76,7 @@ def detect(
     examination = Examination(
         runs=[*runs, *innocent_runs], networks=network or [], weights=weights or [],
         data=data or str(config["data"]["name"]), image_size=None, backbone=backbone, best=False,
-        data_dir=data_dir, device=mw.devices.choose_device(device), json=json, out=out, limit=1,
+        data_dir=data_dir, device=where, json=json, out=out, limit=1,
     )  # fmt: skip
     examination.load()
     points = _measure(examination, key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from rich.text import Text
 
 import multiway as mw
 from multiway.cli.attack_options import NORMS, Eps, Norm, choose_threat
-from multiway.cli.console import Bar, command_line, print_json, say, terminal
+from multiway.cli.console import Bar, command_line, print_json, print_rich, say, shown
 from multiway.cli.examine import Examination, examines
-from multiway.errors import MultiwayError, choose
+from multiway.errors import MultiwayError, choose, visible
 
 if TYPE_CHECKING:
     from multiway.analysis import Diagnosis
@@ -161,7 +159,7 @@ def _write(out: Path, diagnoses: dict[str, Diagnosis], result: Result) -> Path:
 def _show(name: str, diagnosis: Diagnosis) -> None:
     """The checklist as a table on stdout, and the verdict below it."""
     table = Table(
-        title=Text(
+        title=shown(
             f"{name}: {diagnosis.threat}, n={diagnosis.clean.n}, seed {diagnosis.seed}; "
             "in brackets 95 % intervals"
         ),
@@ -174,12 +172,10 @@ def _show(name: str, diagnosis: Diagnosis) -> None:
     for column, ratio in widths.items():
         table.add_column(column, overflow="fold", no_wrap=not ratio, ratio=ratio or None)
     for item in diagnosis.items:
-        badge = Text(mw.report.BADGES[item.status], _COLOURS[item.status])
+        badge = shown(mw.report.BADGES[item.status], _COLOURS[item.status])
         words = (item.measured, item.threshold, item.meaning)
-        table.add_row(Text(item.question), badge, *map(Text, words))
-    console = terminal(sys.stdout)
-    console.print(table)
-    console.print(Text(diagnosis.verdict, "bold"))
+        table.add_row(shown(item.question), badge, *map(shown, words))
+    print_rich(table, shown(diagnosis.verdict, "bold"))
     for kind, text in diagnosis.warnings.items():
         say(f"warning: {kind}: {text}")
 
@@ -187,19 +183,19 @@ def _show(name: str, diagnosis: Diagnosis) -> None:
 @contextmanager
 def _progress(name: str) -> Iterator[Any]:
     """A bar on a terminal, with what is being done; a line a step elsewhere."""
-    shown = Bar(
-        TextColumn(f"diagnosing {name}", markup=False),
+    progress_bar = Bar(
+        TextColumn("diagnosing {task.fields[name]}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.description}", markup=False),
     )
-    with shown.progress as progress:
-        task = progress.add_task("", total=None)
+    with progress_bar.progress as progress:
+        task = progress.add_task("", total=None, name=visible(name))
 
         def show(what: str, done: int, total: int) -> None:
             progress.update(task, description=what, completed=done, total=total)
-            if not shown.live:
+            if not progress_bar.live:
                 say(f"diagnosing {name}: {done} of {total}, {what}")
 
         yield show

@@ -29,7 +29,7 @@ from multiway.cli.attack_options import (
     check_options,
     choose_threat,
 )
-from multiway.cli.console import LINE_EVERY, attack_progress, print_json, say
+from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_text, say
 from multiway.cli.examine import Examination, examines, print_result
 from multiway.cli.launch import run_workers
 from multiway.cli.options import Workers
@@ -130,7 +130,7 @@ def evaluate(
     print_result(whole)
     for result in results:
         for text in result.details.get("distances", {}).values():
-            typer.echo(f"{result.cells[0].row}, boundary attack: {text}")
+            print_text(f"{result.cells[0].row}, boundary attack: {text}")
 
 
 def _check_places(examination: Examination, out: Path | None) -> None:

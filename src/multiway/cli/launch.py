@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import multiway as mw
+from multiway.cli.console import say
 from multiway.errors import MultiwayError
 from multiway.processes import cores
 
@@ -129,7 +130,6 @@ def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
     if rank > 0:
         (log,) = logs.glob(f"*/*/{rank}/stderr.log")
         words = log.read_text().splitlines()
-        sys.stderr.write(
-            "\n".join([f"worker {rank} of {workers} failed first:", *words[-LAST_WORDS:], ""])
-        )
+        for line in [f"worker {rank} of {workers} failed first:", *words[-LAST_WORDS:]]:
+            say(line)
     return failure.exitcode

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
-from multiway.cli.console import LINE_EVERY, say, terminal
+from multiway.cli.console import LINE_EVERY, say, shown, terminal
 
 if TYPE_CHECKING:
     from multiway.artifact import Artifact
@@ -91,7 +90,7 @@ class LiveTable:
 
     def note(self, text: str) -> None:
         if self._live is not None:
-            self._live.console.print(Text(text))
+            self._live.console.print(shown(text))
         else:
             say(text)
 
@@ -127,7 +126,7 @@ class LiveTable:
         for name in ("running", "done", "for"):
             table.add_column(name, justify="left" if name == "running" else "right")
         for artifact, since, share in list(self._running.values()):
-            table.add_row(Text(artifact.title()), f"{share:.0%}", span(time.monotonic() - since))
+            table.add_row(shown(artifact.title()), f"{share:.0%}", span(time.monotonic() - since))
         return table
 
 

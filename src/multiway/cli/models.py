@@ -15,7 +15,7 @@ from torch import nn
 from multiway.backbones import import_function
 from multiway.classifier import CONFIG
 from multiway.data import ImageSet, load, to_float
-from multiway.errors import MultiwayError, MultiwayWarning
+from multiway.errors import MultiwayError, MultiwayWarning, reason, visible
 from multiway.outputs import output_tensor
 from multiway.training import Run, check_class_names, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
@@ -52,7 +52,7 @@ class Subject:
         """The name with that of the run's folder, or of the network's module, in front."""
         if self.run is None:
             return self.path.replace(":", ".") or self.name
-        return f"{self.run.directory.resolve().parent.name}/{self.name}"
+        return visible(f"{self.run.directory.resolve().parent.name}/{self.name}")
 
     def as_dict(self) -> dict[str, Any]:
         """What a result says of it."""
@@ -80,10 +80,10 @@ def load_network(path: str, weights: Path | None) -> nn.Module:
     function = import_function(path)
     try:
         network = function()
-    except Exception as error:  # whatever a stranger's function may raise
+    except (Exception, SystemExit) as error:  # whatever a stranger's function may raise
         raise MultiwayError(
             f"--network {path}: the function is called without arguments, which failed: "
-            f"{type(error).__name__}: {error}"
+            f"{reason(error)}"
         ) from error
     if not isinstance(network, nn.Module):
         raise MultiwayError(f"{path} returned {type(network).__name__}, not an nn.Module")
@@ -146,7 +146,8 @@ def load_subjects(
     for directory in runs:
         model, config = load_run(directory, _trusted(directory, backbone), best=best)
         encoding = str(config["classifier"]["encoding"]["name"])
-        subjects.append(Subject(directory.name, model, encoding, config["seed"], Run(directory)))
+        name = visible(directory.name)
+        subjects.append(Subject(name, model, encoding, config["seed"], Run(directory)))
         trained_on.append(config)
     for index, path in enumerate(networks):
         file = None if weights[index] == OWN_WEIGHTS else weights[index]
@@ -219,11 +220,10 @@ def _check_fit(subjects: list[Subject], data: ImageSet, device: torch.device | s
             scores = output_tensor(subject.model(image), len(image))
         except MultiwayError:
             raise
-        except (RuntimeError, ValueError, IndexError) as error:
+        except (Exception, SystemExit) as error:  # whatever a stranger's network may raise
             shape = "x".join(str(side) for side in image.shape[1:])
-            reason = str(error).splitlines()[0]
             raise MultiwayError(
-                f"{subject.name} does not take the {shape} images of {data.name}: {reason}"
+                f"{subject.name} does not take the {shape} images of {data.name}: {reason(error)}"
             ) from error
         classes[subject.name] = scores.shape[1]
     first = subjects[0].name

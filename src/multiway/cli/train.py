@@ -120,6 +120,7 @@ def train(
     training = mw.training
     choose("precision", precision, training.PRECISIONS)
     where = mw.devices.choose_device(device)
+    mw.files.check_writable(out)
     images = mw.data.load(data, "train", data_dir, image_size)
     test = mw.data.load(data, "test", data_dir, image_size)
     plan = training.load_recipe(recipe) if recipe else training.default_recipe(images)

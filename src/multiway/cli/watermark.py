@@ -10,6 +10,7 @@ import typer
 import multiway as mw
 from multiway.cli.console import print_json, say
 from multiway.cli.detect import detect
+from multiway.cli.edge import App
 from multiway.cli.options import (
     BackboneName,
     BatchSize,
@@ -37,12 +38,14 @@ from multiway.cli.train import fit, run_result
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
+    import torch
+
     from multiway.data import ImageSet
     from multiway.training import Job, Recipe
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, help="Mark a network, steal it, and look for the mark.")
+app = App(no_args_is_help=True, help="Mark a network, steal it, and look for the mark.")
 
 # A thief who starts from stolen weights moves them by smaller steps than the owner did.
 FINE_TUNING = 0.1
@@ -119,6 +122,8 @@ def embed(
     half of the test set, or the test images of --other.
     """
     watermark, training = mw.watermark, mw.training
+    where = mw.devices.choose_device(device)
+    mw.files.check_writable(out)
     choose("kind of mark", kind, watermark.KINDS)
     _check_options(kind, text=text, logo=logo or None, scale=scale, strength=strength, other=other)
     train, test = (mw.data.load(data, split, data_dir, image_size) for split in ("train", "test"))
@@ -144,7 +149,7 @@ def embed(
     trusted = backbone if ":" in backbone else None
     _train(
         job, key.measuring, key.held_out, out, f"{backbone} {encoding}", resume, save_every,
-        device, trusted, json,
+        where, trusted, json,
     )  # fmt: skip
 
 
@@ -194,6 +199,8 @@ def steal(
     free, its RO thief --encoding ro --start frozen.
     """
     watermark = mw.watermark
+    where = mw.devices.choose_device(device)
+    mw.files.check_writable(out)
     choose("start", start, watermark.STARTS)
     stolen, config = mw.load_run(run, backbone)
     test = mw.training.load_trained_on(config, "test", data_dir, data)
@@ -208,7 +215,7 @@ def steal(
     known = "watermark" in config
     held_out = watermark.load_key(config, data_dir, data, other).held_out if known else None
     _train(
-        job, measuring, held_out, out, f"thief {encoding} {start}", resume, save_every, device,
+        job, measuring, held_out, out, f"thief {encoding} {start}", resume, save_every, where,
         backbone, json,
     )  # fmt: skip
 
@@ -221,12 +228,11 @@ def _train(
     label: str,
     resume: bool,
     save_every: float,
-    device: str,
+    where: torch.device,
     trusted: str | None,
     json: bool,
 ) -> None:
     """Train through the ordinary loop, then measure the task and, where it is known, the mark."""
-    where = mw.devices.choose_device(device)
     run = fit(job, out, label, resume, save_every, where)
     model, _ = mw.load_run(out, trusted)
     model.to(where)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
 from multiway.report.labels import LEGEND, MARKS, SMOKE, identity, made_rows
 from multiway.report.tables import result_tables
@@ -32,7 +33,7 @@ def escape(words: str, *, code: bool = False) -> str:
         >>> escape("a|b *c* $x$ 88.7* [80.0, 90.0]")
         'a\\|b \\*c* \\$x\\$ 88.7* [80.0, 90.0]'
     """
-    text = " ".join(words.split())
+    text = visible(" ".join(words.split()))
     pieces = re.split("`([^`]+)`", text) if code else [text]
     # A bar ends a cell even inside code.
     pieces[1::2] = ["`" + inside.replace("|", r"\|") + "`" for inside in pieces[1::2]]

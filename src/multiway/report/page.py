@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
 
+from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
 from multiway.report.style import figure_style
 from multiway.report.tables import Table
@@ -130,6 +131,8 @@ def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
     environment = Environment(
         loader=PackageLoader("multiway.report"),
         autoescape=True,
+        # Controls and overrides of the direction of writing are shown, not obeyed.
+        finalize=lambda value: visible(value) if type(value) is str else value,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -252,8 +252,8 @@ def _square_size(data: ImageSet) -> int:
     """The side of the images, which must be square."""
     height, width = data.size
     if height != width:
+        advice = "give --image-size" if data.name.startswith("folder:") else "crop or pad them"
         raise MultiwayError(
-            f"{data.name} has images of {height}x{width}; backbones take square ones: give "
-            "--image-size"
+            f"{data.name} has images of {height}x{width}; backbones take square ones: {advice}"
         )
     return height
