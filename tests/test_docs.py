@@ -170,7 +170,8 @@ def test_a_result_is_read_as_the_page_shows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     runs = [tiny_runs / name for name in ("ro", "1ofk")]
-    more = ("--data", f"npz:{tiny_npz}", "--eps", 0.1, "--limit", 9, "--out", "pics")
+    more = ("--data", f"npz:{tiny_npz}", "--eps", 0.1, "--objective", "margin", "--limit", 9,
+            "--out", "pics")  # fmt: skip
     done = in_process("transfer", *runs, *more)
     assert done.returncode == 0, done.stderr
     monkeypatch.chdir(tmp_path)
