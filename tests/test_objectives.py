@@ -201,7 +201,7 @@ def test_a_model_that_cannot_be_folded_has_the_same_margin() -> None:
     [
         ("marign", None, "did you mean 'margin'"),
         ("own", None, "EncodedClassifier's training loss, and Linear is none; use 'ce'"),
-        ("ce", 1.0, "kappa is the confidence of 'margin'; objective 'ce' has none"),
+        ("ce", 1.0, "kappa is the confidence of 'margin'; objective 'ce' has none: add"),
         ("margin", -1.0, "0 or more .* not -1.0"),
         ("margin", math.nan, "not nan"),
     ],

@@ -179,7 +179,10 @@ def bind(
     """
     choose("objective", name, OBJECTIVES)
     if kappa is not None and name != "margin":
-        raise MultiwayError(f"kappa is the confidence of 'margin'; objective '{name}' has none")
+        raise MultiwayError(
+            f"kappa is the confidence of 'margin'; objective '{name}' has none: add --objective "
+            "margin (objective='margin' in Python)"
+        )
     if kappa is not None and not (math.isfinite(kappa) and kappa >= 0):
         raise MultiwayError(
             f"kappa is the lead to be reached, 0 or more (None for no limit), not {kappa}"

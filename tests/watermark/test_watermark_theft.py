@@ -23,6 +23,7 @@ from multiway.training import (
     accuracy,
     load_recipe,
     load_run,
+    make_job,
     open_run,
     prepare,
     run_job,
@@ -230,6 +231,18 @@ def test_free_convolutions_move(tmp_path: Path) -> None:
     was, now = stolen.backbone.state_dict(), thief.backbone.state_dict()
     assert not torch.equal(now["conv1.weight"], was["conv1.weight"])
     assert not torch.equal(now["norm.running_mean"], was["norm.running_mean"])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_stolen_weights_that_are_not_finite_are_the_cause(value: float) -> None:
+    half = tiny()
+    stolen = residual(half)
+    stolen.backbone.get_parameter("conv1.weight").data[0, 0, 0, 0] = value
+    for start in ("free", "frozen", "scratch"):
+        with pytest.raises(MultiwayError, match="stolen network holds NaN or infinity in .*conv1"):
+            steal(stolen, half, "ro", QUICK, start=start)
+    with pytest.raises(MultiwayError, match="the network holds NaN or infinity"):
+        make_job(stolen, half, QUICK)
 
 
 def test_a_thief_starts_from_stolen_features_and_a_new_head() -> None:

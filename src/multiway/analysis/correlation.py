@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
-from multiway.attacks.checks import check_scores, warn
+from multiway.attacks.checks import check_count, check_scores, warn
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
@@ -149,6 +149,7 @@ def gradient_signs(
     Returns:
         int8 tensors by layer: `input` [N, C*H*W], `conv1` [N, H1*W1], ...
     """
+    check_count("batch_size", batch_size)
     parts: dict[str, list[Tensor]] = {}
     broken = 0
     with untouched(model), torch.enable_grad():

@@ -15,6 +15,7 @@ from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count
 from multiway.classifier import EncodedClassifier
 from multiway.errors import MultiwayError, choose
+from multiway.memory import check_memory
 from multiway.objectives import bind, margin
 from multiway.threat import make_streams
 
@@ -137,6 +138,13 @@ def landscapes(
         pairing, 2018, for the two directions.
     """
     choose("quantity", quantity, QUANTITIES)
+    surface = 32 * len(models) * len(images) * points**2 if isinstance(points, int) else 0
+    check_memory(
+        surface,
+        f"the values at {points} x {points} points, of {len(models)} models around {len(images)} "
+        "images,",
+        "take fewer --points",
+    )
     axis = landscape_axis(eps, points)
     check_count("batch_size", batch_size)
     gradients = saliency(models, images, labels, objective)

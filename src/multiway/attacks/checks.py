@@ -40,6 +40,9 @@ REPEATED = 8
 # Spacings of a float by which images may be past the bounds: what un-normalising them adds.
 PAST_BOUNDS = 16
 
+# Of steps, draws and images at once: what a tensor can be divided by.
+MOST = 2**31 - 1
+
 PACKAGE = str(Path(__file__).parents[1])
 
 WARNINGS = (
@@ -103,8 +106,8 @@ def collect_warnings() -> Iterator[dict[str, Note]]:
 
 def check_count(name: str, value: int) -> None:
     """Refuse a number of steps, restarts or draws that is not a positive integer."""
-    if not isinstance(value, int) or value < 1:
-        raise MultiwayError(f"{name} is a whole number, 1 or more, not {value!r}")
+    if not isinstance(value, int) or not 1 <= value <= MOST:
+        raise MultiwayError(f"{name} is a whole number, 1 or more (to {MOST}), not {value!r}")
 
 
 def check_images(images: Tensor, threat: Threat) -> None:

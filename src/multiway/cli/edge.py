@@ -22,7 +22,13 @@ __all__ = ["App", "open_streams", "show_warnings_as_lines"]
 # Failures of the machine, or of what it was fed: a user can do something about them.
 FORESEEN = (OSError, MemoryError, RecursionError, UnicodeError)
 # How torch words that there was no memory; where there is a class for it, it is named so, too.
-ALLOCATION = ("allocate memory", "out of memory", "OutOfMemoryError", "DefaultCPUAllocator")
+ALLOCATION = (
+    "allocate memory",
+    "out of memory",
+    "OutOfMemoryError",
+    "DefaultCPUAllocator",
+    "bad_alloc",
+)
 
 
 class App(typer.Typer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,15 +61,17 @@ def parse_number(text: str | float) -> float:
         >>> round(parse_number("8/255"), 6)
         0.031373
     """
+    # Floats alone: exact arithmetic would compute for minutes on 1e999999999.
+    above, stroke, below = str(text).replace(" ", "").partition("/")
     try:
-        value = float(Fraction(str(text).replace(" ", "")))
+        value = float(int(above) / int(below)) if stroke else float(above)
     except (ValueError, ZeroDivisionError, OverflowError):
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-    if math.isnan(value):
-        raise typer.BadParameter(f"'{text}' is not a number; write 0.3 or 8/255")
+        value = math.nan
+    beyond = math.isinf(value) and any(digit in above for digit in "0123456789")
+    if math.isnan(value) or beyond:
+        shown = str(text) if len(str(text)) <= 40 else f"{str(text)[:40]}..."
+        why = "too large for a number" if beyond else "not a number"
+        raise typer.BadParameter(f"'{shown}' is {why}; write 0.3 or 8/255")
     return value
 
 

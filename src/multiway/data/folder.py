@@ -15,6 +15,7 @@ from PIL import Image, UnidentifiedImageError
 from multiway.data.images import ImageSet
 from multiway.data.splits import by_turns, stratified_split
 from multiway.errors import MultiwayError
+from multiway.memory import check_memory
 
 __all__ = ["FORMATS", "load_folder", "open_image"]
 
@@ -80,6 +81,12 @@ def load_folder(folder: Path, name: str, split: str, image_size: int | None = No
         )
     side = None if image_size is None else (image_size, image_size)
     chosen = files.of(split)
+    width, height = side or next(iter(sizes))
+    check_memory(
+        2 * len(chosen) * width * height * len(mode),  # once more in another order
+        f"{len(chosen)} images of {width} x {height} pixels",
+        "take a smaller --image-size or fewer images",
+    )
     images = torch.from_numpy(np.stack([_decode(path, mode, side) for path, _ in chosen]))
     labels = torch.tensor([label for _, label in chosen])
     order = by_turns(labels)

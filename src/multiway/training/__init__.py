@@ -4,6 +4,7 @@ from multiway.training.clean_accuracy import accuracy
 from multiway.training.distributed import PRECISIONS, Team, check_shares, launched_size
 from multiway.training.jobs import (
     check_class_names,
+    check_weights,
     default_recipe,
     load_run,
     load_trained_on,
@@ -28,6 +29,7 @@ __all__ = [
     "accuracy",
     "check_class_names",
     "check_shares",
+    "check_weights",
     "default_recipe",
     "launched_size",
     "load_recipe",

@@ -15,6 +15,7 @@ from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
+from multiway.memory import check_memory
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective
@@ -26,6 +27,7 @@ from multiway.weights import load_tensors, read_tensors
 __all__ = [
     "Job",
     "check_class_names",
+    "check_weights",
     "default_recipe",
     "load_run",
     "load_trained_on",
@@ -90,6 +92,11 @@ def make_job(
             f"the model tells {model.classes} classes apart, and {data.name} has "
             f"{len(data.classes)}: encode the network for as many"
         )
+    check_weights(model, "the network")
+    size = min(recipe.batch_size, len(data))
+    check_memory(
+        4 * size * data.images[:1].numel(), f"a batch of {size} images", "lower --batch-size"
+    )
     if recipe.adversary is not None:
         check_objective(model, recipe.adversary)
     if not 0 <= validation < 1:
@@ -99,6 +106,13 @@ def make_job(
     train, held_out = data, None
     if validation:
         rest, chosen = stratified_split(data.labels, validation, seed)
+        left = len(set(data.labels[rest].tolist()))
+        if not len(chosen) or left < len(set(data.labels.tolist())):
+            raise MultiwayError(
+                f"--validation {validation:g} of {len(data)} images holds out {len(chosen)} and "
+                f"trains on {len(rest)}, of {left} of {len(data.classes)} classes; hold out at "
+                "least one image, and leave some of every class"
+            )
         train, held_out = data.take(rest), data.take(chosen)
     config = {
         "classifier": model.config(),
@@ -115,6 +129,16 @@ def make_job(
         "versions": versions(),
     }
     return Job(model, train, held_out, recipe, seed, config)
+
+
+def check_weights(model: nn.Module, name: str) -> None:
+    """Refuse a network with weights that are not finite: nothing could be trained from them."""
+    for path, tensor in model.state_dict().items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise MultiwayError(
+                f"{name} holds NaN or infinity in {path} before any training; its file is damaged, "
+                "or its own training diverged"
+            )
 
 
 def train(

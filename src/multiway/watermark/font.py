@@ -71,12 +71,12 @@ def draw_text(text: str, scale: int = 1) -> Tensor:
         )
     gap = torch.zeros(7, 1, dtype=torch.bool)
     parts = [part for letter in text.upper() for part in (_glyph(letter), gap)][:-1]
-    return _enlarged(torch.cat(parts, dim=1), scale)
+    return enlarged(torch.cat(parts, dim=1), scale)
 
 
 def draw_logo(scale: int = 1) -> Tensor:
     """A cross in a ring as a mask, bool [9 scale, 9 scale]; True is ink."""
-    return _enlarged(_mask(LOGO.split()), scale)
+    return enlarged(_mask(LOGO.split()), scale)
 
 
 def _glyph(letter: str) -> Tensor:
@@ -91,7 +91,8 @@ def _mask(lines: list[str]) -> Tensor:
     return torch.tensor([[dot == "#" for dot in line] for line in lines])
 
 
-def _enlarged(mask: Tensor, scale: int) -> Tensor:
+def enlarged(mask: Tensor, scale: int) -> Tensor:
+    """Every dot of a mask as `scale` x `scale` pixels."""
     return mask.repeat_interleave(scale, dim=0).repeat_interleave(scale, dim=1)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError, choose
 from multiway.randomness import generator
-from multiway.watermark.font import draw_logo, draw_text
+from multiway.watermark.font import draw_logo, draw_text, enlarged
 
 __all__ = ["KINDS", "Mark", "find_class", "fitted", "marked_images", "source_images"]
 
@@ -138,8 +138,8 @@ class Mark:
 
         It stands in the middle of the lower edge, one pixel above it where there is room.
         """
-        drawn = draw_logo(self.scale) if self.text is None else draw_text(self.text, self.scale)
-        (height, width), (rows, columns) = size, drawn.shape
+        drawn = draw_logo() if self.text is None else draw_text(self.text)
+        (height, width), (rows, columns) = size, (side * self.scale for side in drawn.shape)
         if rows > height or columns > width:
             raise MultiwayError(
                 f"the mark is {rows} x {columns} pixels, larger than the images of {height} x "
@@ -147,7 +147,7 @@ class Mark:
             )
         top, left = max(0, height - rows - 1), (width - columns) // 2
         mask = torch.zeros(height, width, dtype=torch.bool)
-        mask[top : top + rows, left : left + columns] = drawn
+        mask[top : top + rows, left : left + columns] = enlarged(drawn, self.scale)
         return mask
 
     def pattern(self, shape: tuple[int, int, int]) -> Tensor:

@@ -17,7 +17,7 @@ from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.heads import find_head
 from multiway.randomness import isolated, seeded
-from multiway.training import Job, Recipe, prepare
+from multiway.training import Job, Recipe, check_weights, prepare
 from multiway.watermark.embedding import check_all_classes
 
 __all__ = ["STARTS", "FrozenClassifier", "steal"]
@@ -90,6 +90,7 @@ def steal(
     """
     if start not in STARTS:
         raise MultiwayError(f"a thief starts {', '.join(STARTS[:-1])} or {STARTS[-1]}, not {start}")
+    check_weights(stolen, "the stolen network")
     architecture = _architecture(stolen, backbone)
     if len(half.classes) != stolen.classes:
         raise MultiwayError(
