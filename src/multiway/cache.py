@@ -69,7 +69,9 @@ class Cache:
         data: the images, their labels and whatever else holds for all that is kept.
     """
 
-    def __init__(self, directory: Path, model: nn.Module, scores: Tensor, **data: Any) -> None:
+    def __init__(
+        self, directory: Path | str, model: nn.Module, scores: Tensor, **data: Any
+    ) -> None:
         self.store = Store(directory).create()
         self._fingerprint = fingerprint(model, version=__version__, **data)
         scores = scores.cpu()

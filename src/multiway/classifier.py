@@ -184,7 +184,7 @@ class EncodedClassifier(
 
 
 def load_classifier(
-    directory: Path, backbone: nn.Module | str | None = None, weights: str | None = None
+    directory: Path | str, backbone: nn.Module | str | None = None, weights: str | None = None
 ) -> EncodedClassifier:
     """The classifier saved in `directory` (`config.json` and `model.safetensors`), in eval mode.
 
@@ -193,6 +193,7 @@ def load_classifier(
             one of multiway's. A configuration file alone never makes foreign code run.
         weights: the file of the directory to read, if not `model.safetensors`.
     """
+    directory = Path(directory)
     config = read_json(directory / CONFIG)
     try:
         config = config["classifier"]

@@ -307,15 +307,17 @@ class Result:
         return result
 
 
-def write_result(path: Path, result: Result) -> Path:
+def write_result(path: Path | str, result: Result) -> Path:
     """Write a result as JSON, all at once."""
+    path = Path(path)
     make_directory(path.parent)
     write_json(path, result.as_dict())
     return path
 
 
-def read_result(path: Path, kind: type[Result] = Result) -> Any:
+def read_result(path: Path | str, kind: type[Result] = Result) -> Any:
     """The result of that `kind` in a file; one that was cut short or edited is an error."""
+    path = Path(path)
     try:
         return kind.from_dict(read_json(path))
     except MultiwayError as error:

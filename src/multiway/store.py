@@ -46,7 +46,8 @@ class Store:
         MultiwayError: the folder is something else, or was written in another format.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path | str) -> None:
+        directory = Path(directory)
         self.directory = directory
         if directory.exists() and not directory.is_dir():
             raise MultiwayError(f"{directory} is a file; a store is a folder")

@@ -40,10 +40,10 @@ def corruption_accuracy(
     *,
     seed: int = 0,
     published: bool = False,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     device: torch.device | str = "cpu",
     batch_size: int = 500,
-    directories: Mapping[str, Path] | None = None,
+    directories: Mapping[str, Path | str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """The accuracy of `models` on `data` under each of `kinds` at each of `severities`.
@@ -136,7 +136,7 @@ class _Show:
 
     data: ImageSet
     seed: int | None
-    data_dir: Path | None
+    data_dir: Path | str | None
     device: torch.device | str
     batch_size: int
 

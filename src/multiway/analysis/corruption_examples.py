@@ -48,7 +48,7 @@ def corruption_examples(
     *,
     seed: int = 0,
     published: bool = False,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
 ) -> CorruptionExamples:
     """Image `index` of `data` in the versions that `corruption_accuracy` measures on.
 

@@ -52,7 +52,7 @@ def accuracy_against_steps(
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Accuracy under `attack` with each number of `steps`, all of one size.
@@ -101,7 +101,7 @@ def accuracy_against_eps(
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Accuracy under `attack` with each radius of `eps`; `math.inf` lets it do anything.
@@ -136,7 +136,7 @@ def accuracy_against_kappa(
     substitutes: Mapping[str, nn.Module] | None = None,
     seed: int = 0,
     batch_size: int = 250,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Black-box accuracy when the attack stops at each lead `kappa` on the substitute (Eq. 5).
@@ -202,7 +202,7 @@ class _Sweep:
     substitutes: Mapping[str, nn.Module] | None
     seed: int
     batch_size: int
-    directory: Path | None
+    directory: Path | str | None
     progress: Callable[[int], None] | None
 
     @cached_property

@@ -41,7 +41,7 @@ def transfer(
     seed: int = 0,
     device: torch.device | str = "cpu",
     batch_size: int = 250,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Result:
     """Craft on each of `models` and measure on all; images are crafted once a source.

@@ -49,7 +49,7 @@ def transfer(
     *,
     batch_size: int = 250,
     seed: int = 0,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Transfer:
     """Craft with `attack` on `source` once, and measure every one of `targets` on the result.
@@ -111,7 +111,7 @@ def craft(
     *,
     batch_size: int = 250,
     seed: int = 0,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> tuple[AttackResult, dict[str, str]]:
     """What `attack` makes of all images on `source`, batch by batch, and its warnings by kind.

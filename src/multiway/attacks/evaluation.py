@@ -152,7 +152,7 @@ def evaluate(
     *,
     batch_size: int = 250,
     seed: int = 0,
-    directory: Path | None = None,
+    directory: Path | str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Evaluation:
     """The accuracy of `model` when every image meets the attack that is worst for it.

@@ -58,14 +58,14 @@ class Dataset:
     layouts: tuple[tuple[DataFile, ...], ...] = ()
     downloads: tuple[Download, ...] = ()
 
-    def layout(self, root: Path, splits: Sequence[str] = ("train", "test")) -> list[DataFile]:
+    def layout(self, root: Path | str, splits: Sequence[str] = ("train", "test")) -> list[DataFile]:
         """The files of `splits` in the layout of which most are present below `root`."""
         wanted = [[file for file in layout if file.split in splits] for layout in self.layouts]
         # max keeps the first of equals: with nothing there, the layout that fetch brings.
-        return max(wanted, key=lambda files: sum((root / f.path).is_file() for f in files))
+        return max(wanted, key=lambda files: sum((Path(root) / f.path).is_file() for f in files))
 
 
-def data_directory(data_dir: Path | None = None) -> Path:
+def data_directory(data_dir: Path | str | None = None) -> Path:
     """Where data files live: the argument, else `$MULTIWAY_DATA`, else a per-user cache."""
     if data_dir is not None:
         return Path(data_dir).expanduser()

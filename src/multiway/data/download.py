@@ -30,7 +30,7 @@ class _WebPage(Exception):
     """The server answered with HTML."""
 
 
-def fetch(name: str, data_dir: Path | None = None) -> list[Path]:
+def fetch(name: str, data_dir: Path | str | None = None) -> list[Path]:
     """Bring the files of the data set `name` into the data directory; return their paths.
 
     Files that are already there and right are kept. A download that was cut goes on where it

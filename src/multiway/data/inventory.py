@@ -56,13 +56,13 @@ class FileCheck:
     detail: str
 
 
-def status(data_dir: Path | None = None) -> list[Presence]:
+def status(data_dir: Path | str | None = None) -> list[Presence]:
     """One row a data set, from names and headers alone: quick, and no proof of what is inside."""
     root = data_directory(data_dir)
     return [_presence(dataset, root) for dataset in DATASETS.values()]
 
 
-def verify(name: str | None = None, data_dir: Path | None = None) -> list[FileCheck]:
+def verify(name: str | None = None, data_dir: Path | str | None = None) -> list[FileCheck]:
     """Checksum, or failing that read, every file of a data set; None means all that have any."""
     root = data_directory(data_dir)
     if name is not None:

@@ -37,7 +37,7 @@ def check_confirmed(name: str, where: Path | str, option: str = "--data") -> Non
 def load(
     name: str,
     split: str,
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     image_size: int | None = None,
 ) -> ImageSet:
     """The `train` or `test` split of a data set.
@@ -73,7 +73,7 @@ def load(
     return data
 
 
-def _load_published(name: str, split: str, data_dir: Path | None) -> ImageSet:
+def _load_published(name: str, split: str, data_dir: Path | str | None) -> ImageSet:
     base = name.split("/")[0]
     if base != "cifar10-c" or name == base:
         base = choose("data set", name, [*DATASETS, "folder:DIR", "npz:FILE"])
@@ -83,7 +83,7 @@ def _load_published(name: str, split: str, data_dir: Path | None) -> ImageSet:
     return ImageSet(name, split, pixels, torch.from_numpy(labels), DATASETS[base].classes)
 
 
-def _read(name: str, split: str, data_dir: Path | None) -> Labelled:
+def _read(name: str, split: str, data_dir: Path | str | None) -> Labelled:
     if name == "mnist5k":
         return mnist5k.read(split)
     root = data_directory(data_dir)

@@ -66,7 +66,7 @@ class DemoFindings:
         }
 
 
-def demo_page(path: Path, findings: DemoFindings) -> Path:
+def demo_page(path: Path | str, findings: DemoFindings) -> Path:
     """Write the page."""
     sections = [
         _transfer(findings.transfer),

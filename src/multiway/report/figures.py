@@ -30,7 +30,7 @@ CHARTS: dict[str, Callable[[Result], Figure]] = {
 }
 
 
-def draw(result: Result, folder: Path = Path()) -> list[Picture]:
+def draw(result: Result, folder: Path | str = Path()) -> list[Picture]:
     """What a result shows: its cells as charts, and the arrays that it left in files.
 
     Figures of a dot plot that have an x are lines, in a picture of their own.
@@ -51,7 +51,7 @@ def draw(result: Result, folder: Path = Path()) -> list[Picture]:
             alt = f"{result.title}: the same figures as in the tables"
             pictures.append(Picture(CHARTS[part.chart](part), alt))
     for name, path in result.pictures.items():
-        pictures += _from_arrays(result, name, folder / path)
+        pictures += _from_arrays(result, name, Path(folder) / path)
     return pictures
 
 

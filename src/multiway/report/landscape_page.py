@@ -51,7 +51,7 @@ READING = (
 
 
 def write_landscape_page(
-    path: Path,
+    path: Path | str,
     landscapes: Sequence[Landscape],
     title: str,
     provenance: Mapping[str, Any],

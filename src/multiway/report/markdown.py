@@ -72,8 +72,9 @@ def study_markdown(result: StudyResult) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_markdown(results: Sequence[StudyResult], directory: Path) -> list[Path]:
+def write_markdown(results: Sequence[StudyResult], directory: Path | str) -> list[Path]:
     """Write STUDY-SCALE.md for each study, and index.md with all verdicts; returns the files."""
+    directory = Path(directory)
     make_directory(directory)
     files = {f"{identity(each)}.md": study_markdown(each) for each in results}
     files[INDEX] = _index(results)

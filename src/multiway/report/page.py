@@ -90,7 +90,7 @@ class Section:
 
 
 def write_page(
-    path: Path,
+    path: Path | str,
     title: str,
     lead: str,
     sections: Sequence[Section],
@@ -121,13 +121,14 @@ def unbroken(text: str) -> str:
     return re.sub(r" (?=[^\[\]]*\])", "\N{NO-BREAK SPACE}", text)
 
 
-def render_page(path: Path, template: str, values: Mapping[str, Any]) -> Path:
+def render_page(path: Path | str, template: str, values: Mapping[str, Any]) -> Path:
     """Write the HTML file that a template makes of `values`.
 
     Args:
         template: `page.html`, or one that extends it.
         values: for the template; what is not markup made here is escaped.
     """
+    path = Path(path)
     environment = Environment(
         loader=PackageLoader("multiway.report"),
         autoescape=True,

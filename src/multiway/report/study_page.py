@@ -46,7 +46,7 @@ class _Part:
     made: list[tuple[str, str]]
 
 
-def write_study_page(path: Path, results: Sequence[StudyResult], store: Path) -> Path:
+def write_study_page(path: Path | str, results: Sequence[StudyResult], store: Path | str) -> Path:
     """Write one self-contained page of `results`, in the order they come.
 
     Args:
@@ -70,7 +70,7 @@ def write_study_page(path: Path, results: Sequence[StudyResult], store: Path) ->
         "data": _data(results),
         "provenance": {
             "page": f"multiway {__version__} report",
-            "store": f"{store.resolve().name}, {len(results)} results of studies",
+            "store": f"{Path(store).resolve().name}, {len(results)} results of studies",
         },
     }
     return render_page(path, "studies.html", values)

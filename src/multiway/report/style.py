@@ -59,8 +59,9 @@ def wrap_lines(text: str, letters: float) -> list[str]:
     return [line for part in text.splitlines() for line in wrapper.wrap(part)]
 
 
-def save_figure(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path | str) -> Path:
     """Write a figure; the ending of `path` says the format (.png, .svg, .pdf)."""
+    path = Path(path)
     make_directory(path.parent)
     metadata = {"Date": None} if path.suffix == ".svg" else None
     with figure_style(), atomic(path) as temporary:
@@ -68,8 +69,9 @@ def save_figure(figure: Figure, path: Path) -> Path:
     return path
 
 
-def save_both(figure: Figure, stem: Path) -> list[Path]:
+def save_both(figure: Figure, stem: Path | str) -> list[Path]:
     """Write a figure as STEM.png, to look at, and STEM.svg, to print."""
+    stem = Path(stem)
     return [
         save_figure(figure, stem.with_name(f"{stem.name}.{ending}")) for ending in ("png", "svg")
     ]

@@ -112,18 +112,19 @@ class StudyResult(Result):
             raise MultiwayError(f"at scale smoke every verdict is '{UNMEASURED}'")
 
 
-def result_path(store: Path, study: str, scale: str) -> Path:
+def result_path(store: Path | str, study: str, scale: str) -> Path:
     """Where the result of a study lies."""
-    return store / "results" / f"{study}-{scale}.json"
+    return Path(store) / "results" / f"{study}-{scale}.json"
 
 
-def write_result(store: Path, result: StudyResult) -> Path:
+def write_result(store: Path | str, result: StudyResult) -> Path:
     """Write a result into the store, all at once."""
     return results.write_result(result_path(store, result.name, result.scale), result)
 
 
-def read_result(path: Path) -> StudyResult:
+def read_result(path: Path | str) -> StudyResult:
     """The result in a file; one that was cut short, edited or renamed is an error."""
+    path = Path(path)
     result: StudyResult = results.read_result(path, StudyResult)
     name = result_path(path, result.name, result.scale).name
     if path.name != name:
@@ -134,9 +135,9 @@ def read_result(path: Path) -> StudyResult:
     return result
 
 
-def load_results(store: Path) -> list[StudyResult]:
+def load_results(store: Path | str) -> list[StudyResult]:
     """All results in a store, by name; none where nothing was measured yet."""
-    return [read_result(path) for path in sorted((store / "results").glob("*.json"))]
+    return [read_result(path) for path in sorted((Path(store) / "results").glob("*.json"))]
 
 
 def verdict_counts(results: Iterable[StudyResult]) -> dict[str, int]:

@@ -228,7 +228,7 @@ def load_run(
 
 
 def load_trained_on(
-    config: dict[str, Any], split: str, data_dir: Path | None, data: str | None = None
+    config: dict[str, Any], split: str, data_dir: Path | str | None, data: str | None = None
 ) -> ImageSet:
     """The data a run was trained on, in `split`.
 

@@ -65,6 +65,9 @@ class Run:
 
     directory: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", Path(self.directory))
+
     @property
     def state(self) -> Path:
         """What an unfinished training goes on from."""
@@ -165,12 +168,13 @@ class Run:
         )
 
 
-def open_run(directory: Path, config: dict[str, Any], resume: bool) -> Run:
+def open_run(directory: Path | str, config: dict[str, Any], resume: bool) -> Run:
     """The run directory for `config`: a new one, or with `resume` the one that is there.
 
     Raises:
         MultiwayError: something else is in the directory; nothing in it is touched.
     """
+    directory = Path(directory)
     run = Run(directory)
     if directory.exists() and not directory.is_dir():
         raise MultiwayError(f"{directory} is a file; --out takes a folder for the run")

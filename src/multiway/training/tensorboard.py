@@ -19,7 +19,8 @@ class TensorBoard:
         directory: where TensorBoard's event files go.
     """
 
-    def __init__(self, inner: Observer, directory: Path) -> None:
+    def __init__(self, inner: Observer, directory: Path | str) -> None:
+        directory = Path(directory)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:

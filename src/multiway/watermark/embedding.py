@@ -163,7 +163,7 @@ def _each(images: Tensor) -> Iterator[bytes]:
 
 def load_key(
     config: dict[str, Any],
-    data_dir: Path | None = None,
+    data_dir: Path | str | None = None,
     data: str | None = None,
     other: str | None = None,
 ) -> Key:
@@ -211,7 +211,7 @@ def load_key(
     return key
 
 
-def load_other(mark: Mark, data_dir: Path | None) -> tuple[ImageSet, ImageSet] | None:
+def load_other(mark: Mark, data_dir: Path | str | None) -> tuple[ImageSet, ImageSet] | None:
     """Training and test images of the mark's other data set, if it has one."""
     if mark.other is None:
         return None

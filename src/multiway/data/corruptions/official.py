@@ -18,7 +18,7 @@ __all__ = ["check_official", "official", "source_name"]
 _NAME = "cifar10-c"
 
 
-def check_official(kinds: Iterable[str], data_dir: Path | None = None) -> None:
+def check_official(kinds: Iterable[str], data_dir: Path | str | None = None) -> None:
     """Refuse to begin while a file of one of `kinds`, or the labels, is not there."""
     folder = data_directory(data_dir) / "CIFAR-10-C"
     source = DATASETS[_NAME].downloads[0].url
@@ -30,7 +30,9 @@ def check_official(kinds: Iterable[str], data_dir: Path | None = None) -> None:
             )
 
 
-def official(data: ImageSet, kind: str, severity: int, data_dir: Path | None = None) -> Tensor:
+def official(
+    data: ImageSet, kind: str, severity: int, data_dir: Path | str | None = None
+) -> Tensor:
     """The images of `data`, the first N of CIFAR-10's test set, as CIFAR-10-C has them.
 
     Returns:
