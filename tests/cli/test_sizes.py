@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import time
 from pathlib import Path
@@ -14,6 +15,8 @@ from PIL import Image
 
 from conftest import Command, command
 from multiway.cli.options import parse_number
+from multiway.errors import MultiwayError
+from multiway.memory import check_memory, free_memory
 
 SIZES = r"would take [\d,.]+ .iB, and this machine has [\d,.]+ .iB free"
 NUMBERS: list[tuple[str, float | None]] = [
@@ -81,8 +84,24 @@ def test_a_training_that_cannot_be_is_refused_before_it_begins(
 
 
 def test_a_batch_larger_than_the_set_is_the_set(in_process: Command, tiny_npz: Path) -> None:
-    done = in_process(*train(tiny_npz, "--batch-size", 10**20))
-    assert done.returncode == 0, done.stderr
+    for more in ((), ("--adversary", "fgsm", "--eps", 0.1, "--resume", "--out", "attacked")):
+        done = in_process(*train(tiny_npz, "--batch-size", 10**20, *more))
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_limit_of_the_address_space_is_a_limit_of_what_is_free() -> None:
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**26, before[1]))
+        free = free_memory()
+        with pytest.raises(MultiwayError, match=r"it would take 1\.0 GiB, .* MiB free; no"):
+            check_memory(2**30, "it", "no")
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert free is not None
+    assert free <= 2**26
+    check_memory(1, "it", "no")
 
 
 def test_sizes_of_examinations(in_process: Command, tiny_runs: Path, tiny_npz: Path) -> None:

@@ -286,8 +286,9 @@ class _Training:
         if share == 0:
             return
         watch = Watch.look(
-            self.model, inner, *self.watched, self.seed, share, batch_size=self.recipe.batch_size
-        )
+            self.model, inner, *self.watched, self.seed, share,
+            batch_size=min(self.recipe.batch_size, len(self.labels)),
+        )  # fmt: skip
         metrics["watch"] = watch.as_dict()
         if not inner.adversary.stop_on_collapse:
             return
