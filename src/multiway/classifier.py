@@ -9,21 +9,57 @@ from typing import Any
 
 import torch
 from huggingface_hub import ModelHubMixin, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from pydantic import Field
 from torch import Tensor, nn
 
 from multiway.backbones import rebuild_backbone
 from multiway.codebook import Codebook
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
-from multiway.files import read_json, write_json
+from multiway.files import kind_of, read_json, write_json
 from multiway.heads import find_head, get_head, replace_head
 from multiway.outputs import output_tensor
+from multiway.validate import Fields, validated
 from multiway.weights import load_tensors, read_tensors, save_weights
 
-__all__ = ["CONFIG", "WEIGHTS", "EncodedClassifier", "encode_model", "load_classifier"]
+__all__ = [
+    "CONFIG",
+    "WEIGHTS",
+    "ClassifierFields",
+    "EncodedClassifier",
+    "encode_model",
+    "load_classifier",
+]
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+
+
+class _BackboneFields(Fields):
+    name: str = Field(min_length=1)
+    outputs: int = Field(ge=1)
+    channels: int = Field(ge=1)
+    size: int = Field(ge=1)
+
+
+class _EncodingFields(Fields):
+    name: str
+    loss: str
+    codebook: str
+
+
+class ClassifierFields(Fields):
+    """What a configuration says of a classifier, as far as it is needed to load it."""
+
+    backbone: _BackboneFields | None
+    encoding: _EncodingFields
+    gain: float
+    head: str | None
+
+
+class _SavedFields(Fields):
+    classifier: ClassifierFields
 
 
 CARD = """---
@@ -173,6 +209,31 @@ class EncodedClassifier(
         save_weights(self, save_directory / WEIGHTS)
 
     @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path, **more: Any) -> Any:
+        """The classifier saved in a folder, or under a name on the Hugging Face Hub.
+
+        Args:
+            more: `backbone`, see `load_classifier`, and what `ModelHubMixin` takes.
+
+        Raises:
+            MultiwayError: nothing is there, or it is no classifier of multiway.
+        """
+        path = Path(pretrained_model_name_or_path)
+        if kind_of(path) == "folder":
+            # Checked before the mixin reads it without looking.
+            _read_config(path)
+        elif kind_of(path) is not None:
+            raise MultiwayError(f"{path} is a file; name the folder that holds {CONFIG}")
+        try:
+            return super().from_pretrained(pretrained_model_name_or_path, **more)
+        except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+            raise MultiwayError(
+                f"there is no folder {path}, and the Hugging Face Hub gives no such model "
+                f"({type(error).__name__}); name a folder made by multiway train or "
+                "save_pretrained, or a model on the Hub as OWNER/NAME"
+            ) from error
+
+    @classmethod
     def _from_pretrained(
         cls, *, model_id: str, backbone: nn.Module | str | None = None, **hub: Any
     ) -> EncodedClassifier:
@@ -194,35 +255,33 @@ def load_classifier(
         weights: the file of the directory to read, if not `model.safetensors`.
     """
     directory = Path(directory)
-    config = read_json(directory / CONFIG)
-    try:
-        config = config["classifier"]
-        architecture = config["backbone"]
-        spec = config["encoding"]
-        name, loss, kind = spec["name"], spec["loss"], spec["codebook"]
-        described = {key: float(spec[key]) for key in ("classes", "length", "beta")}
-        outputs = float((architecture or spec).get("outputs", spec["length"]))
-        gain, head = float(config["gain"]), config["head"]
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise MultiwayError(
-            f"{directory / CONFIG} does not describe a multiway classifier ({error!r} missing or "
-            "wrong); was it written by another program or edited?"
-        ) from error
+    fields = _read_config(directory)
+    spec, gain, head = fields.encoding, fields.gain, fields.head
+    architecture = None if fields.backbone is None else fields.backbone.model_dump()
     path = directory / (weights or WEIGHTS)
     tensors = read_tensors(path)
     vectors = tensors.get("encoding.codebook.vectors")
     if vectors is None:
         raise MultiwayError(f"{path} holds no codebook; it is not a multiway model")
-    encoding = Encoding(Codebook(vectors, kind), loss, name)
+    if not vectors.is_floating_point():
+        raise MultiwayError(
+            f"{path}: encoding.codebook.vectors is stored as {vectors.dtype}, expected float32; "
+            "save the weights as they were trained"
+        )
+    loss: Any = spec.loss
+    encoding = Encoding(Codebook(vectors, spec.codebook), loss, spec.name)
     book = encoding.codebook
-    for what, said, found in (
-        *((f"encoding.{key}", said, getattr(book, key)) for key, said in described.items()),
+    outputs = book.length if fields.backbone is None else fields.backbone.outputs
+    for what, said, actual in (
+        ("encoding.classes", spec.classes, book.classes),
+        ("encoding.length", spec.length, book.length),
+        ("encoding.beta", spec.beta, book.beta),
         ("backbone.outputs", outputs, book.length),
     ):
-        if not math.isclose(said, found, rel_tol=1e-4):
+        if not math.isclose(said, actual, rel_tol=1e-4):
             raise MultiwayError(
                 f"{directory / CONFIG}: {what} is {said:g}, but the codebook in {path.name} says "
-                f"{found:g}; one of the two files was altered or is another model's"
+                f"{actual:g}; one of the two files was altered or is another model's"
             )
     if isinstance(backbone, nn.Module):
         backbone = _with_outputs(backbone, encoding, gain, head)
@@ -231,6 +290,13 @@ def load_classifier(
     model = EncodedClassifier(backbone, encoding, gain, head, architecture)
     load_tensors(model, tensors, path)
     return model.eval()
+
+
+def _read_config(directory: Path) -> ClassifierFields:
+    path = directory / CONFIG
+    remedy = "it does not describe a multiway classifier: was it written by another program?"
+    saved: _SavedFields = validated(_SavedFields, read_json(path), path, remedy)
+    return saved.classifier
 
 
 def _with_outputs(

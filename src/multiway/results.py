@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Self
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from multiway import __version__
-from multiway.errors import MultiwayError, choose
-from multiway.files import make_directory, read_json, write_json
+from multiway.errors import MultiwayError, UnusableFile, choose
+from multiway.files import kind_of, make_directory, read_json, write_json
 from multiway.statistics import Interval, bound
+from multiway.validate import problem_of
 
 __all__ = [
     "CHARTS",
@@ -68,6 +69,8 @@ CHARTS = ("heat map", "lines", "dots", "table", "trade-off", "intro", "saliency"
 
 # Nothing is guessed at: a number in quotes or an unknown field is an error, and so is NaN.
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+_AGAIN = "move the file away and make it again with the command that wrote it"
 
 
 def number_text(value: float, metric: str, *, sign: bool = False) -> str:
@@ -303,7 +306,7 @@ class Result:
             # As JSON, so that its lists may become tuples while all else keeps its type.
             result: Self = _reader(kind).validate_json(json.dumps(_with_infinities(value)))
         except ValidationError as error:
-            raise MultiwayError(_first_problem(error)) from error
+            raise MultiwayError(problem_of(error)) from error
         return result
 
 
@@ -320,11 +323,12 @@ def read_result(path: Path | str, kind: type[Result] = Result) -> Any:
     path = Path(path)
     try:
         return kind.from_dict(read_json(path))
+    except UnusableFile as error:
+        raise UnusableFile(path, f"{error}; {_AGAIN}") from error
     except MultiwayError as error:
-        said = str(error) if str(path) in str(error) else f"{path} is no whole result: {error}"
-        raise MultiwayError(
-            f"{said}; move the file away and make it again with the command that wrote it"
-        ) from error
+        if kind_of(path) != "file":
+            raise
+        raise UnusableFile(path, f"{path} is no whole result: {error}; {_AGAIN}") from error
 
 
 def versions() -> dict[str, str]:
@@ -366,14 +370,3 @@ def _with_infinities(value: Any) -> Any:
 @cache
 def _reader(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
-
-
-def _first_problem(error: ValidationError) -> str:
-    """The first thing that is wrong, and where."""
-    problem = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in problem["loc"]) or "the document"
-    if problem["type"] == "unexpected_keyword_argument":
-        return f"{where} is no field of a result; another version wrote it, or it was edited"
-    given = json.dumps(problem["input"], default=str)
-    shown = f", not {given}" if problem["type"] != "missing" and len(given) < 60 else ""
-    return f"{where}: {problem['msg'][:1].lower()}{problem['msg'][1:]}{shown}"

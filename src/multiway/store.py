@@ -12,14 +12,17 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+from pydantic import Field
 
 from multiway import __version__
 from multiway.artifact import Artifact, BuildContext, Record
 from multiway.errors import MultiwayError, UnusableFile
-from multiway.files import make_directory, read_json, sha256, write_json
+from multiway.files import kind_of, list_folder, make_directory, read_json, sha256, write_json
 from multiway.locks import locked
+from multiway.validate import Fields, validated
 
 __all__ = ["MARK", "Damaged", "Store", "record_digest"]
 
@@ -32,6 +35,24 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 class Damaged(MultiwayError):
     """An artifact in the store is not what was written there."""
+
+
+class _Mark(Fields):
+    """What `store.json` holds."""
+
+    format: int
+    multiway: str = "unknown"
+
+
+class _Record(Fields):
+    """What the record of an artifact holds, as far as it is used again."""
+
+    key: str
+    sha256: str
+    files: dict[str, str]
+    notes: dict[str, Any]
+    seconds: float = Field(ge=0)
+    versions: dict[str, str]
 
 
 class Store:
@@ -49,10 +70,11 @@ class Store:
     def __init__(self, directory: Path | str) -> None:
         directory = Path(directory)
         self.directory = directory
-        if directory.exists() and not directory.is_dir():
+        kind = kind_of(directory)
+        if kind not in (None, "folder"):
             raise MultiwayError(f"{directory} is a file; a store is a folder")
         # Listed once: another process may be creating this very store.
-        names = _names(directory) if directory.exists() else set()
+        names = {path.name for path in list_folder(directory)} if kind else set()
         if MARK in names:
             _check_format(directory)
         elif any(not name.startswith(f".{MARK}.") for name in names):
@@ -84,18 +106,17 @@ class Store:
         if not (folder / RECORD).exists():
             raise MultiwayError(f"{artifact.title()} is not in {self.directory}; run it first")
         try:
-            kept = read_json(folder / RECORD)
-            files, notes = dict(kept["files"]), dict(kept["notes"])
-            record = Record(folder, float(kept["seconds"]), dict(kept["versions"]), notes)
-            if kept["key"] != artifact.key or kept["sha256"] != record_digest(kept):
-                raise ValueError("it is not what was written")
-        except (MultiwayError, KeyError, TypeError, ValueError) as error:
+            content = read_json(folder / RECORD)
+            kept: _Record = validated(_Record, content, folder / RECORD, "compute it again")
+        except UnusableFile as error:
             raise Damaged(f"{folder / RECORD} was cut short or edited ({error})") from error
+        if kept.key != artifact.key or kept.sha256 != record_digest(content):
+            raise Damaged(f"{folder / RECORD} was cut short or edited (it is not what was written)")
         if artifact.key not in self._checked:
-            for name, digest in files.items():
-                _check_file(folder / name, digest)
+            for name, digest in kept.files.items():
+                _check_file(folder, name, digest)
             self._checked.add(artifact.key)
-        return record
+        return Record(folder, kept.seconds, kept.versions, kept.notes)
 
     def set_aside(self, artifact: Artifact) -> Path | None:
         """Move a damaged artifact out of the way, so that it is computed again; nothing is deleted.
@@ -226,31 +247,26 @@ def _broken(error: OSError, path: Path) -> MultiwayError:
     )
 
 
-def _names(directory: Path) -> set[str]:
-    try:
-        return {path.name for path in directory.iterdir()}
-    except OSError as error:
-        raise MultiwayError(f"cannot read the folder {directory}: {error.strerror}") from error
-
-
 def _check_format(directory: Path) -> None:
-    content = read_json(directory / MARK)
-    mark = content if isinstance(content, dict) else {}
-    if mark.get("format") != FORMAT:
+    path = directory / MARK
+    mark: _Mark = validated(_Mark, read_json(path), path, "take another folder for the store")
+    if mark.format != FORMAT:
         raise MultiwayError(
-            f"{directory} is a store of format {mark.get('format')}, and multiway {__version__} "
-            f"reads format {FORMAT}; use the version that made it "
-            f"({mark.get('multiway', 'unknown')}) or another folder"
+            f"{directory} is a store of format {mark.format}, and multiway {__version__} reads "
+            f"format {FORMAT}; use the version that made it ({mark.multiway}) or another folder"
         )
 
 
-def _check_file(path: Path, digest: str) -> None:
-    if not path.is_file():
-        raise Damaged(f"{path} is missing")
+def _check_file(folder: Path, name: str, digest: str) -> None:
+    path = folder / name
+    if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+        raise Damaged(f"{folder / RECORD} names a file outside its folder: {name}")
     try:
+        if kind_of(path) is None:
+            raise Damaged(f"{path} is missing")
         same = sha256(path) == digest
-    except OSError as error:
-        raise Damaged(f"{path} cannot be read ({error.strerror})") from error
+    except UnusableFile as error:
+        raise Damaged(str(error)) from error
     if not same:
         raise Damaged(f"{path} was cut short or edited")
 

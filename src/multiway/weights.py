@@ -9,10 +9,10 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from multiway.errors import MultiwayError, UnusableFile
-from multiway.files import atomic
+from multiway.errors import UnusableFile
+from multiway.files import atomic, check_readable
 
-__all__ = ["load_tensors", "read_tensors", "save_weights", "write_tensors"]
+__all__ = ["load_tensors", "read_metadata", "read_tensors", "save_weights", "write_tensors"]
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
@@ -37,30 +37,44 @@ def write_tensors(
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors in a safetensors file, by name, on the CPU."""
+    check_readable(path)
     try:
         return safetensors.torch.load_file(path)
-    except FileNotFoundError as error:
-        raise MultiwayError(f"there is no file {path}") from error
-    except OSError as error:
-        raise MultiwayError(f"cannot read {path}: {error.strerror or error}") from error
-    except safetensors.SafetensorError as error:
-        raise UnusableFile(
-            path,
-            f"{path} is not a whole safetensors file ({error}); it was cut short, altered, or is "
-            "of another format",
-        ) from error
+    # Beside its own error the library raises whatever torch says to an impossible header.
+    except Exception as error:
+        raise _not_whole(path, error) from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The texts by name that a safetensors file holds beside its tensors."""
+    check_readable(path)
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            return dict(file.metadata() or {})
+    except Exception as error:
+        raise _not_whole(path, error) from error
+
+
+def _not_whole(path: Path, error: Exception) -> UnusableFile:
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return UnusableFile(
+        path,
+        f"{path} is not a whole safetensors file ({reason[:200]}); it was cut short, altered, or "
+        "is of another format: make it again, or take it from where it came from once more",
+    )
 
 
 def load_tensors(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> None:
-    """Put `tensors` into `model`; every name and shape must fit. `path` is for the message."""
+    """Put `tensors` into `model`; every name, shape and kind of number must fit.
+
+    Args:
+        path: where they come from, for the message.
+    """
     expected = model.state_dict()
+    parameters = dict(model.named_parameters())
     for name, tensor in tensors.items():
-        if name in expected and expected[name].shape != tensor.shape:
-            raise UnusableFile(
-                path,
-                f"{path} does not fit this network: {name} is {list(tensor.shape)} in the file and "
-                f"{list(expected[name].shape)} in the network",
-            )
+        if name in expected:
+            _check_fits(path, name, tensor, expected[name], trained=name in parameters)
     missing, unexpected = model.load_state_dict(tensors, strict=False)
     # Names that share one tensor are written once, so a name may be absent whose twin is there.
     pointers = {expected[name].data_ptr() for name in tensors if name in expected}
@@ -68,6 +82,44 @@ def load_tensors(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> No
     if missing or unexpected:
         raise UnusableFile(
             path,
-            f"{path} does not fit this network: it lacks {', '.join(missing) or 'nothing'} and has "
-            f"{', '.join(unexpected) or 'nothing'} besides",
+            f"{path} does not fit this network: it lacks {_some(missing)} and has "
+            f"{_some(unexpected)} besides",
         )
+
+
+def _check_fits(path: Path, name: str, found: Tensor, expected: Tensor, trained: bool) -> None:
+    """Refuse a tensor of another shape or kind, and one that is not a number."""
+    if found.shape != expected.shape:
+        raise UnusableFile(
+            path,
+            f"{path} does not fit this network: {name} is {list(found.shape)} in the file and "
+            f"{list(expected.shape)} in the network",
+        )
+    # Floats of any precision are converted; whole numbers, yes or no and complex ones would lose.
+    floats = found.is_floating_point() and expected.is_floating_point()
+    if not floats and found.dtype != expected.dtype:
+        raise UnusableFile(
+            path,
+            f"{path}: {name} is stored as {_kind(found)}, expected {_kind(expected)}; save the "
+            f"weights as {_kind(expected)}",
+        )
+    if not floats:
+        return
+    # A buffer may be infinite by design, as a mask is.
+    bad = ~torch.isfinite(found.float()) if trained else torch.isnan(found.float())
+    if bool(bad.any()):
+        raise UnusableFile(
+            path,
+            f"{path}: {name} is not finite in {int(bad.sum())} of {found.numel()} values; its "
+            "training diverged, or the file is damaged: train again, with a smaller learning rate",
+        )
+
+
+def _kind(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _some(names: list[str]) -> str:
+    """A list of names that fits into a line."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(name[:80] for name in names[:5]) + more if names else "nothing"

@@ -213,7 +213,7 @@ SMALL = ("--out", "x", "--data", "npz:tiny.npz", "--backbone", "d")
         (("train", *SMALL, "--recipe", "mardy"), "unknown recipe 'mardy': did you mean"),
         (("train", *SMALL, "--code-length", "2"), "code length 2 is below the 3 classes"),
         (("train", *SMALL, "--lr", "fast"), "'fast' is not a number; write 0.3 or 8/255"),
-        (("train", *SMALL, "--lr", "-1"), "lr: Input should be greater than 0"),
+        (("train", *SMALL, "--lr", "-1"), "lr is -1.0, expected greater than 0"),
         (("train", *SMALL, "--device", "tpu0"), "unknown device 'tpu0'"),
         (("train", *SMALL, "--out", "/proc/x"), "cannot create the folder /proc/x"),
         (("train", "--out", "x", "--data", "npz:no.npz"), "no.npz"),

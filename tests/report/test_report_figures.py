@@ -78,5 +78,5 @@ def test_arrays_become_pictures(tmp_path: Path) -> None:
 
 def test_missing_arrays_are_named(tmp_path: Path) -> None:
     missing = plain(chart="saliency", pictures={"maps": "artifacts/none.safetensors"})
-    with pytest.raises(MultiwayError, match="there is no file .*artifacts/none.safetensors"):
+    with pytest.raises(MultiwayError, match="artifacts/none.safetensors: there is no such file"):
         draw(missing, tmp_path)

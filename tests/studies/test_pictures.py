@@ -75,7 +75,7 @@ def test_landscapes_come_back(network: nn.Module, images: torch.Tensor, tmp_path
 
 def test_other_files_are_refused(images: torch.Tensor, tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    with pytest.raises(MultiwayError, match="there is no file"):
+    with pytest.raises(MultiwayError, match="there is no such file"):
         read_pictures(path)
     write_tensors({"weight": images}, path)
     with pytest.raises(MultiwayError, match="neither saliency nor landscapes .*'images'"):

@@ -85,9 +85,9 @@ BROKEN: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (change(scale="cpuu"), "unknown scale 'cpuu': did you mean 'cpu'?"),
     (change(chart="pie"), "unknown chart 'pie'"),
     (change(name="../x"), "a study's name has small letters"),
-    (change(study="toy"), "study is no field of a result; another version wrote it"),
+    (change(study="toy"), "study is no field of it; another version wrote it"),
     (change(scale="smoke"), "at scale smoke every verdict is 'not measured at this scale'"),
-    (lambda document: document.pop("question"), "question: field required"),
+    (lambda document: document.pop("question"), "question is missing"),
     (
         lambda document: document["verdicts"][0].update(verdict="maybe"),
         "unknown verdict on a-claim 'maybe'",
@@ -98,7 +98,7 @@ BROKEN: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     ),
     (
         lambda document: document["verdicts"][0]["evidence"][0].update(n="many"),
-        "verdicts.0.evidence.0.n: input should be a valid integer",
+        'verdicts.0.evidence.0.n is "many", expected a valid integer',
     ),
     (lambda document: document["cells"][0].update(reported=62.0), "accuracy lies between 0 and 1"),
 ]

@@ -13,8 +13,13 @@ from multiway.results import Provenance, Result
 from multiway.training import Run, load_run, open_run
 
 CONFIG: dict[str, Any] = {
-    "classifier": {"gain": 1.0},
-    "data": {"name": "toy", "sha256": "ab"},
+    "classifier": {
+        "backbone": None,
+        "encoding": {"name": "ro", "loss": "mse", "codebook": "random-orthogonal"},
+        "gain": 1.0,
+        "head": None,
+    },
+    "data": {"name": "toy", "sha256": "ab", "images": 3, "classes": ["a", "b"]},
     "recipe": {"lr": 0.1},
     "seed": 0,
     "validation": 0.0,
@@ -78,7 +83,7 @@ def test_a_half_written_configuration(text: str, message: str, tmp_path: Path) -
 def test_metrics_cut_short_by_a_kill(tmp_path: Path) -> None:
     run = open_run(tmp_path / "run", CONFIG, resume=False)
     for step in (1, 2, 3):
-        run.append_metrics({"step": step})
+        run.append_metrics({"step": step, "epoch": step, "accuracy": 0.5})
     with (tmp_path / "run/metrics.jsonl").open("a") as file:
         file.write('{"step": 4, "lo')
     assert [line["step"] for line in run.metrics()] == [1, 2, 3]

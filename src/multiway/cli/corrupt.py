@@ -63,6 +63,8 @@ def corrupt(
         # Before anything takes time.
         mw.data.corruptions.check_official(chosen, examination.data_dir)
     images = examination.load(data="cifar10" if published else None)
+    for each in examination.runs:
+        mw.training.Run(each).check_writable()
     source: dict[str, Any] = {
         "seed": examination.seed, "published": published, "data_dir": examination.data_dir,
     }  # fmt: skip

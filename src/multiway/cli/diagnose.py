@@ -61,6 +61,8 @@ def diagnose(
     if norm is not None:
         choose("norm", norm, NORMS)
     images = examination.load(more=substitute or [])
+    for each in examination.runs:
+        mw.training.Run(each).check_writable()
     subjects, seed = examination.subjects, examination.seed
     threat = choose_threat(["pgd"], images.name, norm, eps)
     chosen = _without_substitutes(subjects, len(examination.runs), len(substitute or []))

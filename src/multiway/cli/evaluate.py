@@ -103,6 +103,8 @@ def evaluate(
     check_options(names, {**settings, "objective": objective or None, "eps": eps, "norm": norm})
     # All before the first attack: what is wrong with the last is said at once.
     loaded = examination.load_each()
+    for each in examination.runs:
+        mw.training.Run(each).check_writable()
     if (status := run_workers(workers, min(len(images) for _, images in loaded))) is not None:
         raise typer.Exit(status)
     team = mw.training.Team(mw.training.launched_size(), examination.device)

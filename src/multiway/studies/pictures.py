@@ -8,13 +8,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
 from torch import Tensor
 
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
-from multiway.weights import read_tensors, write_tensors
+from multiway.files import decode_json
+from multiway.validate import Fields, validated
+from multiway.weights import read_metadata, read_tensors, write_tensors
 
 __all__ = ["SaliencyPictures", "read_pictures", "write_landscapes", "write_saliency"]
 
@@ -89,18 +90,35 @@ def read_pictures(path: Path) -> SaliencyPictures | tuple[Landscape, ...]:
         MultiwayError: the file is missing, cut short, or holds something else.
     """
     tensors = read_tensors(path)
+    metadata = read_metadata(path)
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
         if FACTS in metadata:
-            return _landscapes(tensors, json.loads(metadata[FACTS]))
+            facts = decode_json(metadata[FACTS])
+            remedy = "it holds neither saliency nor landscapes; make it again"
+            validated(list[_LandscapeFields], facts, path, remedy)
+            return _landscapes(tensors, facts)
         maps = sorted(name for name in tensors if name.startswith(f"{GRADIENT}/"))
-        return _saliency(tensors, json.loads(metadata.get(ORDER, json.dumps(maps))))
-    except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        return _saliency(tensors, decode_json(metadata.get(ORDER, json.dumps(maps))))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise MultiwayError(
             f"{path} holds neither saliency nor landscapes ({error}); make it again with multiway "
             "reproduce"
         ) from error
+
+
+class _LandscapeFields(Fields):
+    """What the metadata says of a landscape; its grids are tensors."""
+
+    model: str
+    sample: int
+    label: int
+    objective: str
+    quantity: str
+    values_are: str
+    eps: float
+    clamped: bool
+    seed: int
+    zero_gradient: bool
 
 
 def _landscapes(tensors: Mapping[str, Tensor], facts: Any) -> tuple[Landscape, ...]:
@@ -108,6 +126,10 @@ def _landscapes(tensors: Mapping[str, Tensor], facts: Any) -> tuple[Landscape, .
         {**each, **{name: tensors[f"{number}/{name}"] for name in GRIDS}}
         for number, each in enumerate(facts)
     ]
+    for each in whole:
+        axis, *grids = (each[name] for name in GRIDS)
+        if axis.ndim != 1 or any(grid.shape != (len(axis), len(axis)) for grid in grids):
+            raise ValueError("its grids do not fit their axis")
     return tuple(Landscape(**each) for each in whole)
 
 

@@ -15,6 +15,7 @@ from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
+from multiway.files import kind_of
 from multiway.memory import check_memory
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
@@ -213,14 +214,14 @@ def load_run(
     """
     directory = Path(directory)
     run = Run(directory)
-    if not directory.is_dir():
+    if kind_of(directory) != "folder":
         raise MultiwayError(f"there is no run {directory}; make one with multiway train --out")
     config = run.config()
     if not run.finished:
         raise MultiwayError(
             f"{directory} is not finished; go on with the same multiway train command and --resume"
         )
-    if best and not run.best.exists():
+    if best and kind_of(run.best) is None:
         raise MultiwayError(
             f"{directory} has no best weights; train with --validation to keep them"
         )
@@ -239,8 +240,9 @@ def load_trained_on(
     if data is None:
         data = str(config["data"]["name"])
         check_confirmed(data, "the run's configuration")
-    size = int(config["classifier"]["backbone"]["size"])
-    images = load(data, split, data_dir, size if data.startswith("folder:") else None)
+    backbone = config["classifier"]["backbone"]  # None where the network was the user's own
+    size = int(backbone["size"]) if backbone and data.startswith("folder:") else None
+    images = load(data, split, data_dir, size)
     check_class_names(config, images)
     return images
 

@@ -15,6 +15,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, flip, pad_crop, to_float
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
+from multiway.files import kind_of
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.adversary import InnerAttack
 from multiway.training.clean_accuracy import accuracy
@@ -132,7 +133,7 @@ class _Training:
             ) from error
 
     def _go(self, save_every: float) -> None:
-        if self.run.state.exists():
+        if kind_of(self.run.state) is not None:
             self.progress = load_state(
                 self.run.state, self.model, self.optimizer, self.progress.fingerprint
             )

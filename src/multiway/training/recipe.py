@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from multiway.errors import MultiwayError, choose, nearest
+from multiway.errors import MultiwayError, UnusableFile, choose, nearest
 from multiway.training.adversary import Adversary
+from multiway.training.recipe_file import read_fields
+from multiway.validate import problem_of
 
 __all__ = ["Recipe", "Schedule", "load_recipe", "recipe_names", "recipe_of"]
 
@@ -193,13 +195,10 @@ def _without_keys(values: dict[str, Any], *keys: str) -> dict[str, Any]:
 def recipe_of(config: dict[str, Any]) -> Recipe:
     """The recipe in a run's configuration."""
     try:
-        return Recipe.model_validate(config.get("recipe"))
+        return Recipe.model_validate_json(json.dumps(config.get("recipe")), strict=True)
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        field = ".".join(map(str, problem["loc"]))
         raise MultiwayError(
-            f"the stolen run's recipe cannot be read: {field + ': ' if field else ''}"
-            f"{problem['msg']}; name one with --recipe"
+            f"the stolen run's recipe cannot be read: {problem_of(error)}; name one with --recipe"
         ) from None
 
 
@@ -217,42 +216,31 @@ def load_recipe(name: str) -> Recipe:
         0.5
     """
     path = Path(name)
-    if path.suffix in (".yaml", ".yml"):
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise MultiwayError(f"cannot read the recipe {name}: {error.strerror}") from error
-    else:
+    if path.suffix not in (".yaml", ".yml"):
         choose("recipe", name, recipe_names())
-        text = (resources.files("multiway.training") / "recipes" / f"{name}.yaml").read_text()
+        path = Path(str(resources.files("multiway.training") / "recipes" / f"{name}.yaml"))
+    values = {"name": path.stem, **read_fields(path)}
     try:
-        values = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise MultiwayError(
-            f"the recipe {name} is not valid YAML: {error}".replace("\n", " ")
-        ) from error
-    if not isinstance(values, dict):
-        raise MultiwayError(f"the recipe {name} is not a mapping of fields to values")
-    return _validated({"name": path.stem, **values}, name)
+        # A file's numbers are numbers: nothing is guessed at, and `true` is not 1.
+        return Recipe.model_validate_json(json.dumps(values), strict=True)
+    except ValidationError as error:
+        raise UnusableFile(path, f"recipe '{name}': {_problem_of(error)}") from None
 
 
 def _validated(values: dict[str, Any], where: str) -> Recipe:
     try:
         return Recipe.model_validate(values)
     except ValidationError as error:
-        # A misspelt field often is why another one is missing.
-        problems = sorted(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
-        problem = problems[0]
-        field = ".".join(str(part) for part in problem["loc"])
+        raise MultiwayError(f"recipe '{where}': {_problem_of(error)}") from None
+
+
+def _problem_of(error: ValidationError) -> str:
+    """The first thing that is wrong; a misspelt field with what may have been meant."""
+    for problem in error.errors(include_url=False):
         if problem["type"] == "extra_forbidden":
+            field = ".".join(str(part) for part in problem["loc"])
             parts: dict[str, type[BaseModel]] = {"schedule": Schedule, "adversary": Adversary}
             owner = parts.get(field.partition(".")[0], Recipe)
-            hint = nearest(field.rpartition(".")[2], owner.model_fields)
-            raise MultiwayError(
-                f"recipe '{where}' has an unknown field '{field}': {hint}"
-            ) from None
-        reason = problem["msg"].removeprefix("Value error, ")
-        given = "" if isinstance(problem["input"], dict) else f", not {problem['input']!r}"
-        raise MultiwayError(
-            f"recipe '{where}'{': ' + field if field else ''}: {reason}{given}"
-        ) from None
+            hint = nearest(field.rpartition(".")[2][:80], owner.model_fields)
+            return f"unknown field '{field[:80]}': {hint}"
+    return problem_of(error)

@@ -10,11 +10,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from multiway.classifier import CONFIG, WEIGHTS
+from pydantic import Field
+
+from multiway.classifier import CONFIG, WEIGHTS, ClassifierFields
 from multiway.errors import MultiwayError, UnusableFile
-from multiway.files import forget_leftovers, make_directory, read_json, write_atomic, write_json
+from multiway.files import (
+    check_writable,
+    decode_json,
+    forget_leftovers,
+    kind_of,
+    list_folder,
+    make_directory,
+    read_json,
+    read_text,
+    write_atomic,
+    write_json,
+)
 from multiway.locks import locked
 from multiway.results import Result, write_result
+from multiway.validate import Fields, validated
 
 __all__ = ["Run", "open_run"]
 
@@ -30,6 +44,55 @@ DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
 ALSO_DETERMINING = ("watermark", "theft", "precision")
 # Words about a recipe, which may be put better in another version.
 PROSE = ("source", "changed")
+
+
+class _DataFields(Fields):
+    name: str
+    sha256: str
+    images: int = Field(ge=1)
+    classes: list[str] = Field(min_length=2)
+
+
+class _AdversaryFields(Fields):
+    stop_on_collapse: bool = False
+
+
+class _RecipeFields(Fields):
+    """What is read of a recipe that may be another version's; `recipe_of` reads all of it."""
+
+    lr: float = Field(gt=0)
+    adversary: _AdversaryFields | None = None
+
+
+class _TheftFields(Fields):
+    start: str
+    stolen_sha256: str | None = None
+
+
+class _RunFields(Fields):
+    """What config.json holds, as far as it is used again."""
+
+    classifier: ClassifierFields
+    data: _DataFields
+    recipe: _RecipeFields
+    seed: int
+    validation: float = Field(ge=0, lt=1)
+    watermark: dict[str, Any] | None = None
+    theft: _TheftFields | None = None
+    precision: str = ""
+
+
+class _WatchFields(Fields):
+    collapsed: bool
+
+
+class _MetricsFields(Fields):
+    """A line of metrics.jsonl, as far as it is used again."""
+
+    step: int = Field(ge=0)
+    epoch: int = Field(ge=0)
+    accuracy: float = Field(ge=0, le=1)
+    watch: _WatchFields | None = None
 
 
 @dataclass(frozen=True)
@@ -91,18 +154,24 @@ class Run:
     @property
     def finished(self) -> bool:
         """Whether the training went to its end."""
-        return self.weights.exists() and not self.state.exists()
+        return kind_of(self.weights) is not None and kind_of(self.state) is None
 
     def config(self) -> dict[str, Any]:
-        """What config.json says."""
-        if not (self.directory / CONFIG).exists():
+        """What config.json says; every field that is used again is of its type."""
+        path = self.directory / CONFIG
+        if kind_of(path) is None:
             raise MultiwayError(
                 f"{self.directory} is not a run (it has no {CONFIG}); name a folder made by "
                 "multiway train"
             )
-        config = read_json(self.directory / CONFIG)
-        if not isinstance(config, dict) or not all(key in config for key in DETERMINING):
-            raise MultiwayError(f"{self.directory / CONFIG} does not describe a multiway run")
+        config: dict[str, Any] = read_json(path)
+        validated(
+            _RunFields,
+            config,
+            path,
+            "it does not describe a multiway run: take the file as multiway train wrote it, or "
+            "train again",
+        )
         return config
 
     @contextlib.contextmanager
@@ -120,6 +189,10 @@ class Run:
                 )
             forget_leftovers(self.directory)
             yield
+
+    def check_writable(self) -> None:
+        """Say before the work that its results cannot be written here."""
+        check_writable(self.directory / "results")
 
     def write_result(self, name: str, result: Result) -> Path:
         """Write `results/NAME.json`."""
@@ -139,14 +212,20 @@ class Run:
     def metrics(self) -> list[dict[str, Any]]:
         """The whole lines of metrics.jsonl."""
         path = self.directory / METRICS
-        if not path.exists():
+        if kind_of(path) is None:
             return []
-        lines = []
-        for line in path.read_text(encoding="utf-8").splitlines():
+        lines: list[dict[str, Any]] = []
+        written = read_text(path).splitlines()
+        for number, line in enumerate(written, 1):
+            remedy = f"that is line {number}: take it out, or train again"
             try:
-                lines.append(json.loads(line))
-            except ValueError:
-                break  # a kill cut this line short; what follows it is not there
+                value = decode_json(line)
+            except ValueError as error:
+                if number == len(written):
+                    break  # a kill cut this line short
+                raise UnusableFile(path, f"{path}: no valid JSON ({error}); {remedy}") from error
+            validated(_MetricsFields, value, path, remedy)
+            lines.append(value)
         return lines
 
     def ended_by_collapse(self) -> Collapse | None:
@@ -176,10 +255,11 @@ def open_run(directory: Path | str, config: dict[str, Any], resume: bool) -> Run
     """
     directory = Path(directory)
     run = Run(directory)
-    if directory.exists() and not directory.is_dir():
+    kind = kind_of(directory)
+    if kind not in (None, "folder"):
         raise MultiwayError(f"{directory} is a file; --out takes a folder for the run")
-    entries = [] if not directory.exists() else sorted(path.name for path in directory.iterdir())
-    entries = [name for name in entries if not name.startswith(".")]
+    names = [path.name for path in list_folder(directory)] if kind else []
+    entries = [name for name in names if not name.startswith(".")]
     if not entries:
         make_directory(directory)
         write_json(directory / CONFIG, config)
