@@ -47,6 +47,9 @@ class _EncodingFields(Fields):
     name: str
     loss: str
     codebook: str
+    classes: int
+    length: int
+    beta: float
 
 
 class ClassifierFields(Fields):

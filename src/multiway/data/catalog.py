@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from multiway.files import kind_of
+
 __all__ = ["CORRUPTIONS", "DATASETS", "DataFile", "Dataset", "Download", "data_directory"]
 
 
@@ -62,7 +64,8 @@ class Dataset:
         """The files of `splits` in the layout of which most are present below `root`."""
         wanted = [[file for file in layout if file.split in splits] for layout in self.layouts]
         # max keeps the first of equals: with nothing there, the layout that fetch brings.
-        return max(wanted, key=lambda files: sum((Path(root) / f.path).is_file() for f in files))
+        folder = Path(root)
+        return max(wanted, key=lambda files: sum(kind_of(folder / f.path) == "file" for f in files))
 
 
 def data_directory(data_dir: Path | str | None = None) -> Path:

@@ -70,7 +70,8 @@ def _open(path: Path) -> np.ndarray:
     check_head(path, _NAME)
     try:
         # Mapped, not read: a fifth of the file is wanted.
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        array: np.ndarray = np.lib.format.open_memmap(path, mode="r")
+    # A header that was altered makes NumPy fail in nearly any way.
+    except Exception as error:
         raise damaged(path, f"is truncated or not a NumPy file ({error})", _NAME) from error
     return array

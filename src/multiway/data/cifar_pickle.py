@@ -65,7 +65,9 @@ class _Forbidden(Exception):
     """A pickle asked for a global that no CIFAR file needs."""
 
 
-class _CifarUnpickler(pickle.Unpickler):
+# The one written in Python keeps its memo in a dict: an index of 2**32 costs nothing. In the one
+# written in C a few bytes of a hostile file ask for 64 GiB, and get them.
+class _CifarUnpickler(pickle._Unpickler):
     def find_class(self, module: str, name: str) -> object:
         try:
             return _ALLOWED[module, name]
@@ -100,7 +102,10 @@ def read_batch(
 
 def _unwrap(content: Any, label_key: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     named = {k.decode() if isinstance(k, bytes) else k: v for k, v in content.items()}
-    pixels, labels = named["data"].values, np.array(named[label_key])
+    listed = named[label_key]
+    if not isinstance(listed, list) or any(type(label) is not int for label in listed):
+        raise ValueError(f"{label_key} is no list of whole numbers")
+    pixels, labels = named["data"].values, np.array(listed)
     if pixels.ndim != 2 or pixels.shape[1] != 3072 or len(pixels) == 0:
         raise ValueError(f"pixels have shape {pixels.shape}, not (N, 3072)")
     if labels.dtype != np.int64 or labels.shape != pixels.shape[:1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from PIL import Image, UnidentifiedImageError
 from multiway.data.images import ImageSet
 from multiway.data.splits import by_turns, stratified_split
 from multiway.errors import MultiwayError
+from multiway.files import check_readable, kind_of, list_folder
 from multiway.memory import check_memory
 
 __all__ = ["FORMATS", "load_folder", "open_image"]
@@ -101,11 +103,11 @@ def load_folder(folder: Path, name: str, split: str, image_size: int | None = No
 
 
 def _find(folder: Path) -> _Files:
-    if not folder.is_dir():
+    if kind_of(folder) != "folder":
         raise MultiwayError(
             f"{folder} is not a folder: folder:DIR needs a folder of images a class"
         )
-    parts = [(folder / split).is_dir() for split in ("train", "test")]
+    parts = [kind_of(folder / split) == "folder" for split in ("train", "test")]
     if any(parts) and not all(parts):
         there, absent = ("train", "test") if parts[0] else ("test", "train")
         raise MultiwayError(
@@ -132,14 +134,14 @@ def _find(folder: Path) -> _Files:
 def _by_class(folder: Path) -> dict[str, list[Path]]:
     classes: dict[str, list[Path]] = {}
     for entry in _visible(folder):
-        if not entry.is_dir():
+        if kind_of(entry) != "folder":
             raise MultiwayError(
                 f"{entry} lies beside the class folders: move it into one of them, or away"
             )
         files = _visible(entry)
         if not files:
             raise MultiwayError(f"{entry} is empty: every class folder needs images")
-        if nested := [path for path in files if path.is_dir()]:
+        if nested := [path for path in files if kind_of(path) == "folder"]:
             raise MultiwayError(
                 f"{nested[0]} is a folder inside a class folder; only images may be"
             )
@@ -151,7 +153,7 @@ def _by_class(folder: Path) -> dict[str, list[Path]]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    return [path for path in list_folder(folder) if not path.name.startswith(".")]
 
 
 def _numbered(by_class: dict[str, list[Path]], classes: Sequence[str]) -> list[tuple[Path, int]]:
@@ -162,9 +164,11 @@ def open_image(path: Path) -> Image.Image:
     """The image file at `path`, opened by its content and not decoded yet; the caller closes it.
 
     Raises:
-        MultiwayError: it is none of `FORMATS`, or has more than `MAX_PIXELS` pixels.
+        MultiwayError: it is none of `FORMATS`, has more than `MAX_PIXELS` pixels, or is an
+            animation or a document of several pages.
         OSError: it cannot be read.
     """
+    check_readable(path)
     try:
         image = Image.open(path, formats=FORMATS)
     except UnidentifiedImageError as error:
@@ -178,6 +182,16 @@ def open_image(path: Path) -> Image.Image:
         raise MultiwayError(
             f"{path} has {width} x {height} pixels, and at most {MAX_PIXELS:,} are read; make it "
             "smaller"
+        )
+    frames = 1
+    with contextlib.suppress(*_UNREADABLE):  # which the pixels will say
+        # A photograph may carry its own previews (MPO): they are no frames.
+        frames = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
+    if frames > 1:
+        image.close()
+        raise MultiwayError(
+            f"{path} holds {frames} frames, and an image is one: save the frames as files of their "
+            "own, or keep one of them"
         )
     return image
 

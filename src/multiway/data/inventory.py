@@ -12,6 +12,7 @@ from multiway.data import mnist5k
 from multiway.data.catalog import DATASETS, DataFile, Dataset, data_directory
 from multiway.data.readers import COUNT
 from multiway.errors import MultiwayError, choose
+from multiway.files import kind_of, open_file
 
 __all__ = ["FileCheck", "Presence", "status", "verify"]
 
@@ -75,7 +76,7 @@ def _presence(dataset: Dataset, root: Path) -> Presence:
     if not dataset.layouts:
         return _embedded_presence(dataset)
     files = dataset.layout(root)
-    here = [file for file in files if (root / file.path).is_file()]
+    here = [file for file in files if kind_of(root / file.path) == "file"]
     state = "present" if len(here) == len(files) else "partial" if here else "missing"
     where = str((root / files[0].path).parent)
     train, test = (_cheap_total(files, split, root) for split in ("train", "test"))
@@ -100,12 +101,16 @@ def _cheap_total(files: list[DataFile], split: str, root: Path) -> int | None:
 def _cheap_count(path: Path) -> int | None:
     """Images in a file by its header or length; None if that does not tell."""
     try:
+        if kind_of(path) != "file":
+            return None
         if path.suffix == ".bin":
             labels = 2 if path.parent.name == "cifar-100-binary" else 1
             return path.stat().st_size // (labels + 3072)
         if "idx3" in path.name:
-            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                (count,) = struct.unpack(">4xI", file.read(8))
+            with open_file(path) as file:
+                plain = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
+                head = plain.read(8)
+                (count,) = struct.unpack(">4xI", head)
             return int(count)
         if path.suffix == ".npy":
             return COUNT["cifar10-c"](path)
@@ -127,9 +132,13 @@ def _checks(dataset: Dataset, root: Path) -> list[FileCheck]:
 
 
 def _check(name: str, file: DataFile, path: Path) -> FileCheck:
-    if not path.is_file():
+    if kind_of(path) is None:
         return FileCheck(name, str(path), "missing", f"run `multiway data fetch {name}`")
-    if file.md5 is not None and _md5(path) == file.md5:
+    try:
+        published = file.md5 is not None and _md5(path) == file.md5
+    except MultiwayError as error:
+        return FileCheck(name, str(path), "altered", f"does not read: {error}")
+    if published:
         return FileCheck(name, str(path), "ok", "matches the published checksum")
     origin = "no published checksum" if file.md5 is None else "differs from the published checksum"
     try:
@@ -159,6 +168,6 @@ def _check_embedded(name: str) -> FileCheck:
 
 
 def _md5(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         # The publishers chose MD5; it guards against accidents, not against forgers.
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

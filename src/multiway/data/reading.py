@@ -8,9 +8,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, UnusableFile
+from multiway.files import kind_of, open_file
+from multiway.files import read_bytes as read_whole
 
-__all__ = ["Labelled", "check_head", "damaged", "is_web_page", "missing", "read_bytes"]
+__all__ = ["DEFLATED", "Labelled", "check_head", "damaged", "is_web_page", "missing", "read_bytes"]
+
+# Far above any published file; a sparse one may claim to fill the disk.
+LARGEST = 2**32
+# The most that a byte of the Deflate format can stand for.
+DEFLATED = 1032
 
 Labelled: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 """Pixels [N, C, H, W] and labels [N]."""
@@ -28,7 +35,8 @@ def is_web_page(head: bytes) -> bool:
 
 def damaged(path: Path, what: str, name: str) -> MultiwayError:
     """The error for a file of the data set `name` that is there but wrong; `what` says how."""
-    return MultiwayError(f"{path} {what}; delete it and run `multiway data fetch {name}`")
+    what = " ".join(what.split())[:300]
+    return UnusableFile(path, f"{path} {what}; delete it and run `multiway data fetch {name}`")
 
 
 def missing(path: Path, name: str) -> MultiwayError:
@@ -41,13 +49,10 @@ def missing(path: Path, name: str) -> MultiwayError:
 
 def check_head(path: Path, name: str) -> None:
     """Refuse a file that is missing, unreadable, empty, or a web page."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(512)
-    except FileNotFoundError as error:
-        raise missing(path, name) from error
-    except OSError as error:
-        raise MultiwayError(f"cannot read {path}: {error.strerror}") from error
+    if kind_of(path) is None:
+        raise missing(path, name)
+    with open_file(path) as file:
+        head = file.read(512)
     if not head:
         raise damaged(path, "is empty", name)
     if is_web_page(head):
@@ -57,4 +62,4 @@ def check_head(path: Path, name: str) -> None:
 def read_bytes(path: Path, name: str) -> bytes:
     """The whole of a file that passes `check_head`."""
     check_head(path, name)
-    return path.read_bytes()
+    return read_whole(path, LARGEST)
