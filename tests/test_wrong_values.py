@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from multiway.attacks import Noise, evaluate
 from multiway.backbones import build_backbone
-from multiway.classifier import EncodedClassifier, encode_model, load_classifier
+from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.codebook import Codebook
 from multiway.encoding import ENCODINGS, Encoding
 from multiway.errors import MultiwayError
@@ -188,9 +188,3 @@ def test_hadamard_is_sylvesters_matrix_and_a_long_one_is_cheap() -> None:
     assert torch.equal(made, torch.from_numpy(rows).float())
     long = Codebook.hadamard(3, 2**16, beta=1.0)
     assert long.coherence() < 1e-6
-
-
-def test_a_network_of_the_users_own_is_encoded_within_the_memory() -> None:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
-    model = encode_model(network, Encoding.make("ro", 3, 16))
-    assert model(torch.rand(2, 1, 2, 2)).shape == (2, 3)
