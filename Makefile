@@ -4,13 +4,16 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check figures benchmark format clean
+.PHONY: demo test fuzz check figures benchmark format clean
 
 demo: $(READY)
 	$(BIN)/multiway demo --out multiway-demo
 
 test: $(READY)
 	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST)
+
+fuzz: $(READY)
+	PYTHONPATH=tests $(BIN)/python tests/data/fuzzing.py 600
 
 check: $(READY)
 	$(BIN)/ruff check .

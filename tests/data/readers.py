@@ -317,6 +317,6 @@ READERS: dict[str, Reader] = {
         ("data.folder.load_folder", "data.folder.open_image"),
         "a/0.png",
         _pictures,
-        lambda folder: (open_image(folder / "a/0.png").close(), load_folder(folder, "f", "train")),
+        lambda folder: (open_image(folder / "a/0.png").size, load_folder(folder, "f", "train")),
     ),
 }

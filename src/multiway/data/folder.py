@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,16 +29,6 @@ _DEEP_MODES = ("I", "F")
 # Ghostscript, which runs whatever program the file holds.
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MAX_PIXELS = 2**26
-
-# What Pillow raises for files that are cut short, altered, or decompress to an absurd size.
-_UNREADABLE = (
-    OSError,
-    SyntaxError,
-    ValueError,
-    EOFError,
-    struct.error,
-    Image.DecompressionBombError,
-)
 
 
 @dataclass(frozen=True)
@@ -165,8 +154,7 @@ def open_image(path: Path) -> Image.Image:
 
     Raises:
         MultiwayError: it is none of `FORMATS`, has more than `MAX_PIXELS` pixels, or is an
-            animation or a document of several pages.
-        OSError: it cannot be read.
+            animation or a document of several pages; or it cannot be read.
     """
     check_readable(path)
     try:
@@ -176,6 +164,9 @@ def open_image(path: Path) -> Image.Image:
             f"{path} is no image of a kind that is read here: allowed are "
             f"{', '.join(FORMATS)}; convert it, move it away, or hide it with a leading dot"
         ) from error
+    # Pillow meets a file that was cut short or altered with errors of nearly any kind.
+    except Exception as error:
+        raise _unreadable(path, error) from error
     width, height = image.size
     if width * height > MAX_PIXELS:
         image.close()
@@ -184,7 +175,7 @@ def open_image(path: Path) -> Image.Image:
             "smaller"
         )
     frames = 1
-    with contextlib.suppress(*_UNREADABLE):  # which the pixels will say
+    with contextlib.suppress(Exception):  # which the pixels will say
         # A photograph may carry its own previews (MPO): they are no frames.
         frames = 1 if image.format == "MPO" else getattr(image, "n_frames", 1)
     if frames > 1:
@@ -198,11 +189,8 @@ def open_image(path: Path) -> Image.Image:
 
 def _header(path: Path) -> tuple[str, tuple[int, int]]:
     """Mode and (width, height), without decoding the pixels."""
-    try:
-        with open_image(path) as image:
-            mode, size = image.mode, image.size
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from error
+    with open_image(path) as image:
+        mode, size = image.mode, image.size
     if mode.startswith(_DEEP_MODES):
         raise MultiwayError(
             f"{path} has more than 8 bits a channel (Pillow's mode {mode}): save it with 8"
@@ -212,18 +200,19 @@ def _header(path: Path) -> tuple[str, tuple[int, int]]:
 
 def _decode(path: Path, mode: str, side: tuple[int, int] | None) -> NDArray[np.uint8]:
     """Pixels, [H, W] in mode L or [H, W, 3] in mode RGB."""
-    try:
-        with open_image(path) as image:
+    with open_image(path) as image:
+        try:
             converted = image.convert(mode)
-    except _UNREADABLE as error:
-        raise _unreadable(path, error) from error
+        except Exception as error:
+            raise _unreadable(path, error) from error
     if side is not None and converted.size != side:
         converted = converted.resize(side, Image.Resampling.BILINEAR)
     return np.asarray(converted)
 
 
 def _unreadable(path: Path, error: BaseException) -> MultiwayError:
+    reason = " ".join(str(error).split())[:200] or type(error).__name__
     return MultiwayError(
-        f"{path} cannot be read as an image ({error}): it is cut short, damaged, or of another "
+        f"{path} cannot be read as an image ({reason}): it is cut short, damaged, or of another "
         "kind; repair it, move it away, or hide it with a leading dot"
     )
