@@ -34,11 +34,12 @@ __all__ = [
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+LARGEST = 2**53  # the numbers that a float tells apart
 
 
 class _BackboneFields(Fields):
     name: str = Field(min_length=1)
-    outputs: int = Field(ge=1)
+    outputs: int = Field(ge=1, le=LARGEST)
     channels: int = Field(ge=1)
     size: int = Field(ge=1)
 
@@ -47,8 +48,8 @@ class _EncodingFields(Fields):
     name: str
     loss: str
     codebook: str
-    classes: int
-    length: int
+    classes: int = Field(ge=1, le=LARGEST)
+    length: int = Field(ge=1, le=LARGEST)
     beta: float
 
 

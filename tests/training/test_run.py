@@ -15,7 +15,14 @@ from multiway.training import Run, load_run, open_run
 CONFIG: dict[str, Any] = {
     "classifier": {
         "backbone": None,
-        "encoding": {"name": "ro", "loss": "mse", "codebook": "random-orthogonal"},
+        "encoding": {
+            "name": "ro",
+            "loss": "mse",
+            "codebook": "ro",
+            "classes": 10,
+            "length": 20,
+            "beta": 1.0,
+        },
         "gain": 1.0,
         "head": None,
     },

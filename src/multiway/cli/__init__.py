@@ -17,10 +17,10 @@ def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit status 2."""
     from multiway.cli.app import app
     from multiway.cli.console import deliver, say
-    from multiway.cli.edge import open_streams, show_warnings_as_lines
+    from multiway.cli.edge import repair_streams, show_warnings_as_lines
     from multiway.errors import MultiwayError
 
-    open_streams()
+    repair_streams()
     show_warnings_as_lines()
     status: int | None
     try:

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from multiway.cli.console import results_on, say
 from multiway.errors import MultiwayError, MultiwayWarning, reason
 
-__all__ = ["App", "open_streams", "show_warnings_as_lines"]
+__all__ = ["App", "repair_streams", "show_warnings_as_lines"]
 
 # Failures of the machine, or of what it was fed: a user can do something about them.
 FORESEEN = (OSError, MemoryError, RecursionError, UnicodeError)
@@ -86,7 +86,7 @@ def _in_foreign_network(error: BaseException) -> bool:
     return inside and bool(named)
 
 
-def open_streams() -> None:
+def repair_streams() -> None:
     """Standard streams that take every character, and are there even if the caller closed them."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
