@@ -22,6 +22,7 @@ __all__ = [
     "bind",
     "ce",
     "dlr",
+    "gap",
     "lead",
     "margin",
     "scorer",
@@ -82,10 +83,18 @@ def dlr(scores: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor
     if targets is None:
         ahead, spread = lead(scores, labels), best[:, 0] - best[:, 2]
     else:
-        true, target = (scores.gather(1, c[:, None]).squeeze(1) for c in (labels, targets))
-        ahead, spread = target - true, best[:, 0] - (best[:, 2] + best[:, 3]) / 2
+        ahead = gap(scores, labels, targets)
+        spread = best[:, 0] - (best[:, 2] + best[:, 3]) / 2
     # Equal scores have no spread; the floor keeps their ratio finite.
     return ahead / spread.clamp_min(1e-12)
+
+
+def gap(scores: Tensor, labels: Tensor, targets: Tensor | None = None) -> Tensor:
+    """How far the target is ahead of the label, whatever other classes do; [N]."""
+    if targets is None:
+        return lead(scores, labels)
+    true, target = (scores.gather(1, c[:, None]).squeeze(1) for c in (labels, targets))
+    return target - true
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,7 @@ class Goal:
     """An objective bound to a network.
 
     Attributes:
-        name: one of `OBJECTIVES`.
+        name: one of `OBJECTIVES`, or `gap`.
         network: images [N, ...] to scores [N, K], or to codes [N, L] where `encoding` is given.
         encoding: what reads the codes, for `own` on an encoding that has a loss of its own.
         unit: what a lead of 1 in scores is worth in `margin`'s units.
@@ -136,7 +145,13 @@ class Goal:
             return loss if targets is None else -loss, self.encoding.scores(outputs)
         if self.name == "margin":
             return margin(self.unit * outputs, labels, targets, self.kappa), outputs
-        return (dlr if self.name == "dlr" else ce)(outputs, labels, targets), outputs
+        return {"dlr": dlr, "gap": gap}.get(self.name, ce)(outputs, labels, targets), outputs
+
+    def look(self, images: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ascent:
+        """The value without its gradient, for a point that no step leaves from."""
+        value, scores = self.value(images, labels, targets)
+        nowhere = torch.zeros_like(value, dtype=torch.bool)
+        return Ascent(value, scores, torch.zeros_like(images), nowhere, nowhere)
 
     def ascend(self, images: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ascent:
         """The value, and its gradient to the images alone: one forward and one backward pass."""
@@ -148,7 +163,8 @@ class Goal:
                 gradient = torch.zeros_like(images)
             else:
                 (gradient,) = torch.autograd.grad(value.sum(), variable)
-        value, peaks = value.detach(), gradient.flatten(1).abs().amax(dim=1)
+        value = value.detach()
+        peaks = torch.linalg.vector_norm(gradient.flatten(1), ord=math.inf, dim=1)
         nan = ~peaks.isfinite()
         if bool(nan.any()):
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from torch import Tensor
 from multiway.errors import MultiwayError
 from multiway.randomness import generator
 
-__all__ = ["L2", "Linf", "Streams", "Threat", "make_streams"]
+__all__ = ["L2", "Linf", "Streams", "Threat", "check_norm", "make_streams", "radii"]
 
 # One random stream for each image of a batch.
 Streams = Sequence[torch.Generator]
@@ -73,9 +74,16 @@ class Threat(ABC):
             return f"{type(self).__name__} unbounded"
         return f"{type(self).__name__} eps {self.eps:.4g}"
 
-    @abstractmethod
+    order: ClassVar[float]
+    """Of the norm: the p of Lp."""
+
     def project(self, images: Tensor, center: Tensor) -> Tensor:
         """`images` brought back into the ball around `center` and into `bounds`; both [N, ...]."""
+        return self.projector(center)(images)
+
+    @abstractmethod
+    def projector(self, center: Tensor) -> Callable[[Tensor], Tensor]:
+        """`project` for many calls with one `center`: what they share is computed once."""
 
     @abstractmethod
     def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
@@ -170,11 +178,14 @@ class Linf(Threat):
                 "without a bound)"
             )
 
-    def project(self, images: Tensor, center: Tensor) -> Tensor:
-        """The point of the ball around `center` nearest to `images`; both [N, ...]."""
-        radius = self._radius(center)
-        # Clamping to the bounds last keeps both promises: the centre is inside them already.
-        return images.clamp(center - radius, center + radius).clamp(*self.bounds)
+    order: ClassVar[float] = math.inf
+
+    def projector(self, center: Tensor) -> Callable[[Tensor], Tensor]:
+        """To the nearest point of the ball around `center` [N, ...]."""
+        radius, (low, high) = self._radius(center), self.bounds
+        # The centre is inside the bounds, so the sides of both cubes together are those of one.
+        lower, upper = (center - radius).clamp_min(low), (center + radius).clamp_max(high)
+        return lambda images: torch.clamp(images, lower, upper)
 
     def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
         """`images + size * sign(gradient)`."""
@@ -219,14 +230,19 @@ class L2(Threat):
         tensor(0.5000)
     """
 
-    def project(self, images: Tensor, center: Tensor) -> Tensor:
-        """`images` drawn towards `center` onto the ball, then clipped to `bounds`."""
-        change = images - center
-        norms = _norms(change)
-        shrink = (self._radius(change) / norms.clamp_min(torch.finfo(norms.dtype).tiny)).clamp_max(
-            1
-        )
-        return (center + change * shrink).clamp(*self.bounds)
+    order: ClassVar[float] = 2
+
+    def projector(self, center: Tensor) -> Callable[[Tensor], Tensor]:
+        """Towards `center` [N, ...] onto the ball, then clipped to `bounds`."""
+        radius, (low, high) = self._radius(center), self.bounds
+        tiny = torch.finfo(center.dtype).tiny
+
+        def project(images: Tensor) -> Tensor:
+            change = images - center
+            shrink = (radius / _norms(change).clamp_min(tiny)).clamp_max(1)
+            return (center + change * shrink).clamp(low, high)
+
+        return project
 
     def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
         """`images + size * gradient / |gradient|`, with the norm of each image's own gradient."""
@@ -280,6 +296,20 @@ class L2(Threat):
         """eps, or the diagonal of the bounds."""
         low, high = self.bounds
         return _smaller(self.eps, (high - low) * math.sqrt(images[0].numel()))
+
+
+def radii(threat: Threat, images: Tensor) -> Tensor:
+    """The reach of the threat model at each of `images` [N, ...], [N] in their type."""
+    reach = torch.as_tensor(threat.reach(images), dtype=images.dtype, device=images.device)
+    return reach.expand(len(images))
+
+
+def check_norm(threat: Threat) -> None:
+    """Refuse a threat model of another norm, for attacks that are made for these two."""
+    if not isinstance(threat, (Linf, L2)):
+        raise MultiwayError(
+            f"this attack knows the threat models Linf and L2, not {type(threat).__name__}"
+        )
 
 
 def _check_kind(name: str, value: float | Tensor) -> None:

@@ -139,8 +139,10 @@ def test_any_number_of_classes(norm: type[Threat], classes: int) -> None:
     assert 0.999 < ratio.min() <= ratio.max() < 1.05
     result = TargetedAPGD(under, steps=10)(model, images, labels)
     assert not result.success.any()
-    # Every wrong class was a target, and none twice.
-    assert result.backwards.tolist() == [11 * min(9, classes - 1)] * len(images)
+    # Every wrong class was a target, and none twice; no gradient is asked for at a last point.
+    tried = min(9, classes - 1)
+    assert result.backwards.tolist() == [10 * tried] * len(images)
+    assert result.forwards.tolist() == [11 * tried + 1] * len(images)
 
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
@@ -180,14 +182,42 @@ def test_square_breaks_by_queries_alone() -> None:
     assert result.success.all()
     assert not result.backwards.any()
     assert result.forwards.max() <= 2000
-    # An image that withstands has cost exactly its budget.
-    near = Linf(0.1 * float(flat.distance(images, Linf).min()))
-    assert Square(near, queries=37)(flat, images, labels).forwards.tolist() == [37] * 4
     round_model = Affine((1, 8, 8))
     round_model.weight.data = torch.full_like(round_model.weight, 1 / 8)
     images, labels = near_the_plane(round_model, (1, 8, 8), 4)
     ball_threat = L2(3 * float(round_model.distance(images, L2).max()))
     assert Square(ball_threat, queries=200)(round_model, images, labels).success.all()
+    # In L2 every square changes something: an image that stands has cost exactly its budget.
+    near = L2(0.1 * float(round_model.distance(images, L2).min()))
+    assert Square(near, queries=37)(round_model, images, labels).forwards.tolist() == [37] * 4
+
+
+def test_a_square_that_changes_nothing_is_not_asked_for() -> None:
+    model = Affine((1, 3, 3))
+    images, labels = near_the_plane(model, (1, 3, 3), 4)
+    near = Linf(0.1 * float(model.distance(images, Linf).min()))
+    seen: list[Tensor] = []
+    handle = model.register_forward_pre_hook(lambda _, given: seen.append(given[0].clone()))
+    result = Square(near, queries=500)(model, images, labels)
+    handle.remove()
+    # Nine pixels at one of two ends: with a linear lead the best is found, and every try from there
+    # on differs from it. Without the rule all 500 would have been asked for.
+    gain = near.eps * model.weight.detach().abs().sum()
+    lead = (2 * labels - 1) * model.height(result.adversarial).detach()
+    torch.testing.assert_close(lead, (2 * labels - 1) * model.height(images).detach() - gain)
+    assert result.forwards.max() < 400
+    # The frame's own three looks come first and last; between them no image is asked for twice
+    # while its best point stays the same.
+    best = {}
+    for batch in seen[2:-1]:
+        for point in batch:
+            owner = int((point - images).abs().flatten(1).amax(dim=1).argmin())
+            assert not torch.equal(point, best.get(owner, images[owner]))
+            height = float((1 - 2 * labels[owner]) * model.height(point[None]).detach())
+            if owner not in best or height > float(
+                (1 - 2 * labels[owner]) * model.height(best[owner][None]).detach()
+            ):
+                best[owner] = point
 
 
 def test_small_images_are_too_small_for_square_in_l2() -> None:
@@ -420,7 +450,7 @@ def test_nothing_is_printed_or_written(
         (lambda: TargetedAPGD(Linf(0.1), targets=0), "targets is a whole number"),
         (lambda: FAB(Linf(0.1), steps=-1), "steps is a whole number"),
         (lambda: Square(Linf(0.1), queries=0), "queries is a whole number"),
-        (lambda: Square(Linf(0.1), queries=2), "2 queries leaves nothing to search with"),
+        (lambda: Square(Linf(0.1), queries=1), "1 query leaves nothing to search with"),
     ],
 )
 def test_bad_settings_are_refused(build: object, message: str) -> None:

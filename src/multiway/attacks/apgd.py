@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from pyautoattack.autopgd_base import APGDAttack
 from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.bridge import Bridge, norm_name, two_classes
 from multiway.attacks.checks import check_count, warn
+from multiway.attacks.ledger import Ledger
+from multiway.attacks.pairs import Pairs, mean_curve, rank_targets
 from multiway.attacks.result import Attempt
 from multiway.errors import choose
-from multiway.objectives import OBJECTIVES, Goal
-from multiway.threat import make_streams
+from multiway.objectives import OBJECTIVES, Ascent, Goal
+from multiway.threat import check_norm, make_streams, radii
 
-__all__ = ["APGD", "TargetedAPGD", "rank_targets"]
+__all__ = ["APGD", "TargetedAPGD"]
 
 # Below this number of classes the targeted DLR loss has nothing to divide by.
 CLASSES_OF_TARGETED_DLR = 4
+
+# Of the published attack: the first step in eps; the share of a step that is new, the rest being
+# momentum; the share of steps that have to gain something, or the step is halved.
+FIRST_STEP, NEW, GAINING = 2.0, 0.75, 0.75
+# When steps are checked, as shares of all: first after, then sooner by, at the soonest after.
+FIRST_CHECK, SOONER, SOONEST = 0.22, 0.03, 0.06
 
 
 @dataclass(frozen=True)
 class APGD(Attack):
     """AutoPGD: ascent with momentum whose step is halved wherever it stops paying off.
 
-    The steps are pyautoattack's. The objectives are this package's, so that `own` and `margin`
-    can be ascended too, and so is the start: drawn uniformly from the ball by each image's own
-    stream, where pyautoattack draws for the whole batch. So an image's result does not depend on
-    its neighbours. Each image may have its own eps. Within a run every image is attacked to the
-    end; with `early_stop` only those that still stand are started again.
+    An image that is broken leaves the batch at once, and later restarts are for those that still
+    stand. Starts are drawn uniformly from the ball by each image's own stream, so an image's
+    result does not depend on its neighbours. Each image may have its own eps.
 
     Args:
         threat: what may be done to an image.
@@ -47,7 +51,7 @@ class APGD(Attack):
 
     References:
         Croce and Hein, Reliable evaluation of adversarial robustness with an ensemble of diverse
-        parameter-free attacks, ICML 2020.
+        parameter-free attacks, ICML 2020, Algorithm 1.
     """
 
     steps: int = 100
@@ -55,32 +59,33 @@ class APGD(Attack):
     objective: str = "ce"
 
     def __post_init__(self) -> None:
-        norm_name(self.threat)
+        check_norm(self.threat)
         check_count("steps", self.steps)
         check_count("restarts", self.restarts)
         choose("objective", self.objective, OBJECTIVES)
 
     def run(self, problem: Problem) -> Attempt:
         """`restarts` climbs, the later ones on what still stands."""
-        bridge = Bridge(problem)
         goal = problem.goal(self.objective)
-        curve: list[float] = []
+        ledger = Ledger(problem)
+        curve = ledger.attempt.loss_curve
         for restart in range(self.restarts):
-            chosen = bridge.left if self.early_stop else bridge.everything
+            chosen = ledger.left if self.early_stop else ledger.everything
             if len(chosen) == 0:
                 break
-            bridge.give(chosen)
-            values = _climb(bridge, goal, self.steps, ("apgd", restart))
-            curve = curve or values
-        return replace(bridge.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
+            purposes = [("apgd", restart)]
+            values = _climb_all(ledger, goal, chosen, None, self.steps, purposes, self.early_stop)
+            curve = curve if len(curve) else values
+        return replace(ledger.attempt, loss_curve=curve)
 
 
 @dataclass(frozen=True)
 class TargetedAPGD(Attack):
-    """AutoPGD towards each of the likeliest wrong classes in turn, on the targeted DLR loss.
+    """AutoPGD towards each of the likeliest wrong classes, on the targeted DLR loss.
 
-    An image is broken by any wrong class. When the attack itself is given targets, it makes for
-    these alone.
+    The likeliest is tried first and the others together, on what it has left. An image is broken
+    by any wrong class, and no target of it is tried any further. When the attack itself is given
+    targets, it makes for these alone.
 
     The targeted DLR loss divides by the third and fourth largest score. With 2 or 3 classes it
     does not exist; then the target's lead over all other classes (`margin`) is ascended in its
@@ -108,14 +113,16 @@ class TargetedAPGD(Attack):
     targets: int = 9
 
     def __post_init__(self) -> None:
-        norm_name(self.threat)
+        check_norm(self.threat)
         check_count("steps", self.steps)
         check_count("targets", self.targets)
 
     def run(self, problem: Problem) -> Attempt:
-        """One climb for each target, on what still stands."""
-        bridge = Bridge(problem)
-        ranked, classes = rank_targets(bridge, self.targets)
+        """A climb towards the likeliest class, and one towards all others at once."""
+        ledger = Ledger(problem)
+        scores = problem.network(problem.images)
+        ledger.count(ledger.everything, 1)
+        ranked, classes = rank_targets(problem, scores, self.targets), scores.shape[1]
         enough = classes >= CLASSES_OF_TARGETED_DLR
         if not enough:
             warn(
@@ -124,75 +131,136 @@ class TargetedAPGD(Attack):
                 f"{classes}; the margin of the target was ascended in its place",
             )
         goal = problem.goal("dlr" if enough else "margin")
-        curve: list[float] = []
-        for place, targets in enumerate(ranked.unbind(dim=1)):
-            chosen = bridge.left if self.early_stop else bridge.everything
-            if len(chosen) == 0:
+        purposes = [("apgd-t", place) for place in range(ranked.shape[1])]
+        curve = ledger.attempt.loss_curve
+        for part in (slice(0, 1), slice(1, None)):
+            chosen = ledger.left if self.early_stop else ledger.everything
+            aims = ranked[chosen, part]
+            if aims.numel() == 0:
                 break
-            bridge.give(chosen)
-            values = _climb(bridge, goal, self.steps, ("apgd-t", place), targets[chosen])
-            curve = curve or values
-        return replace(bridge.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
+            values = _climb_all(
+                ledger, goal, chosen, aims, self.steps, purposes[part], self.early_stop
+            )
+            curve = curve if len(curve) else values
+        return replace(ledger.attempt, loss_curve=curve)
 
 
-def rank_targets(bridge: Bridge, count: int) -> tuple[Tensor, int]:
-    """The `count` likeliest wrong classes of each image [N, count], and how many classes there are.
+def _climb_all(
+    ledger: Ledger,
+    goal: Goal,
+    chosen: Tensor,
+    aims: Tensor | None,
+    steps: int,
+    purposes: Sequence[tuple[str, int]],
+    early_stop: bool,
+) -> Tensor:
+    """A climb for each of the images `chosen` [n] and its `aims` [n, T]; the mean loss curve.
 
-    All wrong classes, if there are fewer; the problem's own targets alone, if it has any.
+    Args:
+        purposes: of the random streams, one for each aim.
     """
-    problem = bridge.problem
-    bridge.give(bridge.everything)
-    scores = bridge.scores(bridge.to_pixels(problem.images))
-    classes = scores.shape[1]
-    if problem.targets is not None:
-        return problem.targets[:, None], classes
-    wrong = scores.scatter(1, problem.labels[:, None], -torch.inf)
-    return wrong.argsort(dim=1, descending=True)[:, : min(count, classes - 1)], classes
+    curves = []
+    for pairs in Pairs.split(ledger.problem, chosen, aims, len(purposes)):
+        images = ledger.problem.images[pairs.images]
+        starts = [
+            pairs.threat.sample(images, make_streams(images, ledger.problem.seed, *purpose))
+            for purpose in purposes
+        ]
+        climbed, curve = _climb(
+            pairs, goal, steps, torch.stack(starts, 1).flatten(0, 1), early_stop
+        )
+        pairs.report(ledger, climbed)
+        curves.append((curve, len(pairs.problem.images)))
+    return mean_curve(curves)
+
+
+class _Climbers:
+    """The images that still climb: a row each in every one of these tensors."""
+
+    def __init__(self, points: Tensor, step: Tensor) -> None:
+        self.index = torch.arange(len(points), device=points.device)
+        self.points, self.before, self.step = points, points, step
+        self.best, self.slope = points.clone(), torch.zeros_like(points)
+        self.value = torch.full_like(step, -torch.inf)
+        # The objective at the last point, its rises since the last check, and its best there.
+        self.last, self.rises = self.value, torch.zeros_like(step)
+        self.checked, self.halved = self.value, torch.ones_like(step, dtype=torch.bool)
+        self.shown = torch.zeros_like(self.halved)
+        self.nan = torch.zeros_like(self.halved)
+
+    def take(self, stay: Tensor) -> None:
+        """Those that `stay` [n] marks go on."""
+        for name, tensor in vars(self).items():
+            setattr(self, name, tensor[stay])
+
+    def see(self, ascent: Ascent) -> None:
+        """Take in the objective and its gradient at the points."""
+        value = ascent.value.to(self.value)
+        self.rises += value > self.last
+        self.last = value
+        better = value > self.value
+        self.best[better], self.slope[better] = self.points[better], ascent.gradient[better]
+        self.value = torch.where(better, value, self.value)
+        self.shown |= ~ascent.zero
+        self.nan |= ascent.nan
+
+    def check(self, period: int, gradient: Tensor) -> None:
+        """Halve the steps that do not pay off, and go back to the best point with them."""
+        stuck = ~self.halved & (self.checked >= self.value)
+        self.halved = (self.rises <= GAINING * period) | stuck
+        self.checked, self.rises = self.value, torch.zeros_like(self.rises)
+        self.step = torch.where(self.halved, self.step / 2, self.step)
+        self.points[self.halved] = self.best[self.halved]
+        gradient[self.halved] = self.slope[self.halved]
 
 
 def _climb(
-    bridge: Bridge,
-    goal: Goal,
-    steps: int,
-    purpose: tuple[str, int],
-    targets: Tensor | None = None,
-) -> list[float]:
-    """One run on the images that `bridge` gives; returns their mean objective at each step."""
-    part = bridge.part
-    start = part.threat.sample(part.images, make_streams(part.images, part.seed, *purpose))
-    pixels, ascent = bridge.to_pixels(part.images), _Ascents(bridge, goal, targets)
-    # This is how pyautoattack takes models that bring their own gradient.
-    apgd = APGDAttack(
-        ascent,
-        n_iter=steps,
-        norm=norm_name(part.threat),
-        eps=bridge.radius(),
-        loss="ce",
-        device=pixels.device,
-        is_tf_model=True,
-    )
-    apgd.init_hyperparam(pixels)
-    climb: Callable[..., tuple[Tensor, ...]] = apgd.attack_single_run
-    highest, _, value, adversarial = climb(pixels, bridge.labels, x_init=bridge.to_pixels(start))
-    # The highest point is the better try, if it is as adversarial as the last adversarial one.
-    bridge.offer(adversarial, torch.full_like(value, -torch.inf))
-    bridge.offer(highest, value)
-    return ascent.curve
-
-
-class _Ascents:
-    """The model as APGD asks for it."""
-
-    def __init__(self, bridge: Bridge, goal: Goal, targets: Tensor | None) -> None:
-        self.bridge, self.goal, self.targets = bridge, goal, targets
-        self.curve: list[float] = []
-
-    def get_logits_loss_grad_xent(self, points: Tensor, _: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        part = self.bridge.part
-        targets = part.targets if self.targets is None else self.targets
-        ascent = self.goal.ascend(self.bridge.to_images(points), part.labels, targets)
-        lead = part.lead(ascent.scores)
-        self.bridge.climbed(ascent)
-        self.curve.append(float(ascent.value.double().mean()))
-        kind = points.dtype
-        return two_classes(lead, kind), ascent.value.to(kind), ascent.gradient.to(kind)
+    pairs: Pairs, goal: Goal, steps: int, start: Tensor, early_stop: bool
+) -> tuple[Ledger, Tensor]:
+    """One run from `start` [n, ...]; the ledger of the pairs, and the mean objective a step."""
+    left = pairs.problem
+    ledger = Ledger(left)
+    reach = radii(left.threat, left.images)
+    state = _Climbers(start, FIRST_STEP * reach)
+    project = left.threat.projector(left.images)
+    period, since = max(int(FIRST_CHECK * steps), 1), 0
+    values, curve = torch.zeros_like(ledger.value), []
+    for number in range(steps + 1):
+        last = number == steps
+        given = (state.points, left.labels, pairs.aims)
+        # No step leaves from the last point: it is only looked at.
+        ascent = goal.look(*given) if last else goal.ascend(*given)
+        state.see(ascent)
+        values[state.index] = ascent.value.double()
+        curve.append(float(values.mean()))
+        broken = left.lead(ascent.scores) > 0
+        gone = torch.full_like(broken, last)
+        if bool(broken.any()):
+            at = state.index[broken]
+            ledger.keep(at, state.points[broken], ascent.value[broken], broken[broken])
+            gone = gone | pairs.done(broken) if early_stop else gone
+        gradient = ascent.gradient
+        if bool(gone.any()):
+            index = state.index[gone]
+            nothing = torch.zeros_like(index, dtype=torch.bool)
+            ledger.keep(index, state.best[gone], state.value[gone], nothing)
+            ledger.count(index, number + 1, number + 1 - last)
+            ledger.met(index, state.shown[gone], state.nan[gone])
+            stay = ~gone
+            state.take(stay)
+            if len(state.index) == 0:
+                break
+            pairs, gradient = pairs.take(stay), gradient[stay]
+            left = pairs.problem
+            project = left.threat.projector(left.images)
+        if since == period:
+            state.check(period, gradient)
+            since, period = 0, max(period - max(int(SOONER * steps), 1), int(SOONEST * steps), 1)
+        since += 1
+        ahead = project(left.threat.step(state.points, gradient, state.step))
+        if number > 0:
+            # x + NEW (ahead - x) + (1 - NEW) (x - before)
+            ahead.mul_(NEW).add_(state.points, alpha=2 - 2 * NEW).sub_(state.before, alpha=1 - NEW)
+            ahead = project(ahead)
+        state.before, state.points = state.points, ahead
+    return ledger, torch.tensor(curve, dtype=torch.float64)

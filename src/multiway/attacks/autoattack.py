@@ -7,12 +7,13 @@ from typing import Any
 
 from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.bridge import Bridge, norm_name
 from multiway.attacks.checks import warn
 from multiway.attacks.fab import FAB
+from multiway.attacks.ledger import Ledger
 from multiway.attacks.result import Attempt
 from multiway.attacks.square import Square, fits_square
 from multiway.identity import describe, describe_fields
+from multiway.threat import check_norm
 
 __all__ = ["AutoAttack"]
 
@@ -50,7 +51,7 @@ class AutoAttack(Attack):
     """
 
     def __post_init__(self) -> None:
-        norm_name(self.threat)
+        check_norm(self.threat)
 
     @property
     def parts(self) -> tuple[Attack, ...]:
@@ -64,8 +65,8 @@ class AutoAttack(Attack):
 
     def run(self, problem: Problem) -> Attempt:
         """The four attacks; the loss curve is the first one's."""
-        bridge = Bridge(problem)
-        curve = bridge.attempt.loss_curve
+        ledger = Ledger(problem)
+        curve = ledger.attempt.loss_curve
         for attack in self.parts:
             if isinstance(attack, Square) and not fits_square(problem.threat, problem.images):
                 warn(
@@ -74,18 +75,19 @@ class AutoAttack(Attack):
                     "an attack without gradients (nattack) to the evaluation",
                 )
                 continue
-            chosen = bridge.left if self.early_stop else bridge.everything
+            chosen = ledger.left if self.early_stop else ledger.everything
             if len(chosen) == 0:
                 break
-            before = int(bridge.broken.sum())
-            bridge.give(chosen)
-            part = attack.run(bridge.part)
-            bridge.add(part)
-            bridge.offer(bridge.to_pixels(part.adversarial))
-            curve = part.loss_curve if isinstance(attack, APGD) else curve
+            before, part = int(ledger.broken.sum()), problem.take(chosen)
+            attempt = attack.run(part)
+            ledger.add(chosen, attempt)
+            lead = part.lead(part.network(attempt.adversarial))
+            ledger.count(chosen, 1)
+            ledger.keep(chosen, attempt.adversarial, lead, lead > 0)
+            curve = attempt.loss_curve if isinstance(attack, APGD) else curve
             if isinstance(attack, Square):
-                _warn_of_masking(int(bridge.broken.sum()) - before, len(problem.images))
-        return replace(bridge.attempt, loss_curve=curve)
+                _warn_of_masking(int(ledger.broken.sum()) - before, len(problem.images))
+        return replace(ledger.attempt, loss_curve=curve)
 
 
 def _warn_of_masking(broken: int, count: int) -> None:

@@ -89,7 +89,7 @@ class Boundary(Attack):
         foolbox = _foolbox()
         bridge = Bridge(problem)
         # An image that is wrong as it is has its nearest point already.
-        bridge.offer(bridge.to_pixels(problem.images), nearest=True)
+        bridge.offer(bridge.to_pixels(problem.images))
         starts, found = _starts(bridge, bridge.left)
         missing = int((~found[bridge.left]).sum())
         if missing:
@@ -119,7 +119,7 @@ class Boundary(Attack):
                 foolbox.criteria.Misclassification(bridge.labels),
                 starting_points=crossed,
             )
-        bridge.offer(points, nearest=True)
+        bridge.offer(points)
         return bridge.attempt
 
 
@@ -187,7 +187,7 @@ def _starts(bridge: Bridge, wanted: Tensor) -> tuple[Tensor, Tensor]:
         bridge.give(missing)
         noise = Noise(anywhere, draws=DRAWS, kind=kind)
         attempt = noise.run(replace(bridge.part, threat=anywhere))
-        bridge.add(attempt)
+        bridge.add(missing, attempt)
         images[missing] = attempt.adversarial
         found[missing] = bridge.verdict(bridge.to_pixels(attempt.adversarial))[:, 1] > 0
     missing = wanted[~found[wanted]]

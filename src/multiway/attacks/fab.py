@@ -5,31 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from pyautoattack.fab_base import FABAttack
-from torch import Tensor, nn
+from torch import Tensor
 
-from multiway.attacks.apgd import rank_targets
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.bridge import Bridge, norm_name
 from multiway.attacks.checks import check_count
+from multiway.attacks.ledger import Ledger
+from multiway.attacks.pairs import Pairs, rank_targets
+from multiway.attacks.plane import project_to_plane
 from multiway.attacks.result import Attempt
 from multiway.objectives import Goal
+from multiway.threat import check_norm
 
 __all__ = ["FAB"]
+
+# Of the published attack: how far a step goes past the boundary, the largest share of a step that
+# is drawn to the image, and what is left of the change after a point behind the boundary.
+OVERSHOOT, DRAWN, KEPT = 1.05, 0.1, 0.9
+
+# Changes below this count as this: they are divided by.
+SMALLEST = 1e-8
 
 
 @dataclass(frozen=True)
 class FAB(Attack):
-    """The fast adaptive boundary attack towards each of the likeliest wrong classes in turn.
+    """The fast adaptive boundary attack towards each of the likeliest wrong classes.
 
     It looks for the nearest adversarial image and not for the worst one in a ball: each step
-    projects onto the boundary to the target as the gradient shows it, drawn back to the image. An
-    image is done when a point inside a finite eps is found. Without a bound, or with
-    `early_stop` switched off, all targets are tried and the nearest point is kept.
+    projects onto the boundary to the target as the gradient shows it, drawn back to the image. The
+    likeliest class is tried first and the others together, on what it has left. An image is done
+    when a point inside a finite eps is found. Without a bound, or with `early_stop` switched off,
+    all targets are tried to the end and the nearest point is kept.
 
-    The steps are pyautoattack's, without its random restarts: nothing here is random, and an
-    image's result does not depend on its neighbours. Each image may have its own eps. pyautoattack
-    computes in float32, whatever type the images have.
+    Without random restarts, as in AutoAttack: nothing here is random, and an image's result does
+    not depend on its neighbours. Each image may have its own eps.
 
     Args:
         threat: what may be done to an image.
@@ -45,74 +53,120 @@ class FAB(Attack):
 
     References:
         Croce and Hein, Minimally distorted adversarial examples with a fast adaptive boundary
-        attack, ICML 2020.
+        attack, ICML 2020, Algorithm 1.
     """
 
     steps: int = 100
     targets: int = 9
 
     def __post_init__(self) -> None:
-        norm_name(self.threat)
+        check_norm(self.threat)
         check_count("steps", self.steps)
         check_count("targets", self.targets)
 
     def run(self, problem: Problem) -> Attempt:
-        """One search for each target, on what still stands."""
-        bridge = Bridge(problem)
-        ranked, _ = rank_targets(bridge, self.targets)
+        """A search towards the likeliest class, and one towards all others at once."""
+        ledger = Ledger(problem)
+        scores = problem.network(problem.images)
+        ledger.count(ledger.everything, 1)
+        lead = problem.lead(scores)
         # An image that is wrong as it is has its nearest point already.
-        bridge.offer(bridge.to_pixels(problem.images), nearest=True)
-        searched = bridge.left
-        bounded = torch.as_tensor(problem.threat.eps).isfinite().to(bridge.broken.device)
-        for targets in ranked.unbind(dim=1):
-            done = bridge.broken & bounded if self.early_stop else torch.zeros_like(bridge.broken)
+        value = torch.where(lead > 0, 0.0, lead)
+        ledger.keep(ledger.everything, problem.images, value, lead > 0)
+        ranked, searched = rank_targets(problem, scores, self.targets), ledger.left
+        # With targets of its own, the attack makes for one class before all others.
+        goal = Goal("gap", problem.network) if problem.targets is None else problem.goal("margin")
+        stopping = torch.as_tensor(problem.threat.eps).isfinite().to(lead.device) & self.early_stop
+        for part in (slice(0, 1), slice(1, None)):
+            done = ledger.broken & stopping
             chosen = searched[~done[searched]]
-            if len(chosen) == 0:
+            aims = ranked[chosen, part]
+            if aims.numel() == 0:
                 break
-            bridge.give(chosen)
-            bridge.offer(self._search(bridge, targets[chosen]), nearest=True)
-        return bridge.attempt
-
-    def _search(self, bridge: Bridge, targets: Tensor) -> Tensor:
-        """The nearest point of each given image that pyautoattack finds, or the image itself."""
-        part, pixels = bridge.part, bridge.to_pixels(bridge.part.images)
-        goal, labels = part.goal("margin"), part.labels
-        low, high = part.threat.bounds
-        if part.targets is None:
-            # Only the boundary between the label and the target is looked for.
-            pair = torch.stack([part.labels, targets], dim=1)
-            goal, labels = Goal("margin", _Pair(part.network, pair)), bridge.labels
-
-        def slope(points: Tensor, _: Tensor, __: Tensor) -> tuple[Tensor, Tensor]:
-            """How far the target is ahead [n, 1], and the gradient of that [n, 1, ...]."""
-            ascent = goal.ascend(bridge.to_images(points.nan_to_num()), labels, part.targets)
-            bridge.climbed(ascent)
-            # FAB divides the value by the slope, so the slope must be one in its own pixels.
-            gradient = (high - low) * ascent.gradient
-            return ascent.value.to(points)[:, None], gradient.to(points)[:, None]
-
-        def judge(points: Tensor) -> Tensor:
-            # Where the gradient is zero, FAB's own arithmetic ends in NaN, and stays there.
-            return bridge.verdict(points.nan_to_num())
-
-        fab = FABAttack(
-            norm_name(part.threat), n_iter=self.steps, targeted=True, device=pixels.device
-        )
-        fab.target_class = 2
-        fab._predict_fn = judge
-        fab._get_predicted_label = lambda points: judge(points).argmax(dim=1)
-        fab.get_diff_logits_grads_batch_targeted = slope
-        found: Tensor = fab.attack_single_run(pixels, bridge.labels, is_targeted=True)
-        return found
+            for pairs in Pairs.split(problem, chosen, aims, aims.shape[1]):
+                stop = stopping.expand(len(lead))[pairs.images][pairs.owner]
+                pairs.report(ledger, _search(pairs, goal, self.steps, stop))
+        return ledger.attempt
 
 
-class _Pair(nn.Module):
-    """The scores of two classes alone, [n, 2]: for each image its own `pair` [n, 2]."""
+def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
+    """One search for each pair; `stopping` [n] are content with any point inside their ball.
 
-    def __init__(self, network: nn.Module, pair: Tensor) -> None:
-        super().__init__()
-        self.network, self.pair = network, pair
+    The value of a point in the ledger is minus its distance, or the attacker's lead where nothing
+    inside the ball was found.
+    """
+    left = pairs.problem
+    ledger = Ledger(left)
+    low, high = left.threat.bounds
+    points, index = left.images, ledger.everything
+    nearest = torch.full_like(ledger.value, torch.inf)
+    found = left.images.clone()
+    for _ in range(steps):
+        ascent = goal.ascend(points, left.labels, pairs.aims)
+        ledger.climbed(index, ascent)
+        points = _towards_plane(left, points, ascent.value, ascent.gradient).clamp_(low, high)
+        adversarial = left.lead(left.network(points)) > 0
+        ledger.count(index, 1)
+        if not bool(adversarial.any()):
+            continue
+        at = index[adversarial]
+        distance = left.threat.size(points[adversarial], left.images[adversarial])
+        nearer = distance < nearest[at]
+        nearest[at[nearer]] = distance[nearer]
+        found[at[nearer]] = points[adversarial][nearer]
+        inside = adversarial & stopping
+        if bool(inside.any()):
+            inside[inside.clone()] = left.threat.take(inside).contains(
+                points[inside], left.images[inside]
+            )
+        column = adversarial.view(-1, *[1] * (points.ndim - 1))
+        points = torch.where(column, left.images + KEPT * (points - left.images), points)
+        gone = pairs.done(inside)
+        if bool(gone.any()):
+            stay = ~gone
+            pairs, points, index, stopping = (
+                pairs.take(stay),
+                points[stay],
+                index[stay],
+                stopping[stay],
+            )
+            left = pairs.problem
+            if len(index) == 0:
+                break
+    _judge(ledger, found, nearest)
+    return ledger
 
-    def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = self.network(images)
-        return scores.gather(1, self.pair)
+
+def _towards_plane(problem: Problem, points: Tensor, value: Tensor, slope: Tensor) -> Tensor:
+    """The next points [n, ...], before they are brought into the bounds.
+
+    Both the points and their images are projected onto the plane on which the gap, `value` [n] at
+    the points with the gradient `slope`, would close; the next point lies between the two.
+    """
+    shape, images = points.shape, problem.images.flatten(1)
+    here, normal = points.flatten(1), slope.flatten(1)
+    there = value + torch.linalg.vecdot(normal, images - here)
+    both = project_to_plane(
+        torch.cat([here, images]), normal.repeat(2, 1), torch.cat([value, there]), problem.threat
+    )
+    order = problem.threat.order
+    sizes = torch.linalg.vector_norm(both, ord=order, dim=1, keepdim=True).clamp_min(SMALLEST)
+    near, far = sizes.chunk(2)
+    share = (near / (near + far)).clamp_max(DRAWN)
+    moved = torch.cat([here, images]).add_(both, alpha=OVERSHOOT)
+    return torch.lerp(moved[: len(here)], moved[len(here) :], share).view(shape)
+
+
+def _judge(ledger: Ledger, found: Tensor, nearest: Tensor) -> None:
+    """Enter the nearest points `found` [n, ...], brought into the ball where they lie outside."""
+    problem, anything = ledger.problem, nearest.isfinite()
+    inside = anything & problem.threat.contains(found, problem.images)
+    ledger.keep(ledger.everything[inside], found[inside], -nearest[inside], inside[inside])
+    rest = problem.take(anything & ~inside)
+    if len(rest.images):
+        index = ledger.everything[anything & ~inside]
+        points = rest.threat.project(found[index], rest.images)
+        lead = rest.lead(rest.network(points))
+        ledger.count(index, 1)
+        value = torch.where(lead > 0, -rest.threat.size(points, rest.images), lead)
+        ledger.keep(index, points, value, lead > 0)

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count, warn
+from multiway.attacks.ledger import Ledger
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.identity import describe_fields
-from multiway.objectives import Ascent, Goal
+from multiway.objectives import Goal
 from multiway.threat import Linf, Threat, make_streams
 
 __all__ = ["PGD", "default_share", "default_step"]
@@ -92,28 +93,30 @@ class PGD(Attack):
         """`restarts` climbs on what still stands; memory does not grow with the steps."""
         goal = problem.goal(self.objective, self.kappa)
         self._warn_if_too_short(problem)
-        best = _Best(problem.images)
-        standing = torch.arange(len(problem.images), device=problem.images.device)
+        ledger = Ledger(problem)
+        standing, done = ledger.everything, torch.zeros_like(ledger.broken)
         curve: list[float] = []
         for restart in range(self.restarts):
-            values = self._climb(problem, goal, standing, restart, best)
+            values = self._climb(ledger, goal, standing, restart, done)
             curve = curve or values
-            standing = (~best.done).nonzero().squeeze(1)
+            standing = ledger.everything[~done]
             if len(standing) == 0:
                 break
-        return replace(best.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
+        return replace(ledger.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
 
     def _climb(
-        self, problem: Problem, goal: Goal, chosen: Tensor, restart: int, best: _Best
+        self, ledger: Ledger, goal: Goal, chosen: Tensor, restart: int, finished: Tensor
     ) -> list[float]:
-        """One run on the images `chosen`; returns their mean objective at each step.
+        """One run on the images `chosen`, of which `finished` [N] marks those that are done.
+
+        Returns their mean objective at each step.
 
         An image that has left the batch counts with its last value.
         """
-        left = problem.take(chosen)
-        points = left.images
+        left = ledger.problem.take(chosen)
+        points, project = left.images, left.threat.projector(left.images)
         if self.random_start:
-            points = left.threat.start(points, make_streams(points, problem.seed, "pgd", restart))
+            points = left.threat.start(points, make_streams(points, left.seed, "pgd", restart))
         velocity = torch.zeros_like(points) if self.momentum else None
         places = torch.arange(len(chosen), device=chosen.device)
         values = torch.zeros(len(chosen), dtype=torch.float64, device=chosen.device)
@@ -122,26 +125,30 @@ class PGD(Attack):
             last = step == self.steps
             # No step leaves from the last point: it is only looked at.
             given = (points, left.labels, left.targets)
-            ascent = _look(goal, *given) if last else goal.ascend(*given)
+            ascent = goal.look(*given) if last else goal.ascend(*given)
             broken = left.lead(ascent.scores) > 0
-            best.keep(chosen, points, ascent, broken, climbed=not last)
+            ledger.keep(chosen, points, ascent.value, broken)
+            if last:
+                ledger.count(chosen, 1)
+            else:
+                ledger.climbed(chosen, ascent)
             values[places] = ascent.value.double()
             curve.append(float(values.mean()))
             direction = ascent.gradient
             done = self._is_done(ascent.value, broken)
             if bool(done.any()):
-                best.done[chosen[done]] = True
+                finished[chosen[done]] = True
                 stay = ~done
                 left, chosen, places = left.take(stay), chosen[stay], places[stay]
                 points, direction = points[stay], direction[stay]
                 velocity = None if velocity is None else velocity[stay]
+                project = left.threat.projector(left.images)
             if last or len(chosen) == 0:
                 break
             if velocity is not None:
                 velocity = self.momentum * velocity + _at_mean_one(direction)
                 direction = velocity
-            points = left.threat.step(points, direction, self._size(left))
-            points = left.threat.project(points, left.images)
+            points = project(left.threat.step(points, direction, self._size(left)))
         return curve
 
     def _size(self, problem: Problem) -> float | Tensor:
@@ -175,36 +182,6 @@ class PGD(Attack):
         if self.kappa is not None:
             return value >= self.kappa
         return torch.zeros_like(broken)
-
-
-class _Best:
-    """The best point seen of each image, and what was spent on it."""
-
-    def __init__(self, images: Tensor) -> None:
-        self.attempt = Attempt.blank(images)
-        self.broken = torch.zeros_like(self.attempt.zero_gradients)
-        self.value = torch.full_like(self.broken, -math.inf, dtype=torch.float64)
-        self.done = torch.zeros_like(self.broken)
-        # Whether a gradient has shown a way anywhere.
-        self.shown = torch.zeros_like(self.broken)
-
-    def keep(
-        self, chosen: Tensor, points: Tensor, ascent: Ascent, broken: Tensor, climbed: bool
-    ) -> None:
-        """Take in what was seen at `points`, which belong to the images `chosen`."""
-        before = self.broken[chosen]
-        value = ascent.value.double()
-        better = (broken & ~before) | ((broken == before) & (value > self.value[chosen]))
-        index = chosen[better]
-        self.attempt.adversarial[index] = points[better]
-        self.value[index] = value[better]
-        self.broken[index] = broken[better]
-        self.attempt.forwards[chosen] += 1
-        self.attempt.backwards[chosen] += int(climbed)
-        if climbed:
-            self.shown[chosen] |= ~ascent.zero
-            self.attempt.zero_gradients[chosen] = ~self.shown[chosen]
-        self.attempt.nan_gradients[chosen] |= ascent.nan
 
 
 def default_share(steps: int) -> float:
@@ -250,13 +227,6 @@ def _check_step_size(size: float | None, threat: Threat) -> None:
             f"step_size {size:g} crosses the whole range [{low:g}, {high:g}]; surely {size:g}/255 "
             f"was meant: write {size:g}/255"
         )
-
-
-def _look(goal: Goal, points: Tensor, labels: Tensor, targets: Tensor | None) -> Ascent:
-    """The value of `goal` without its gradient."""
-    value, scores = goal.value(points, labels, targets)
-    nowhere = torch.zeros_like(value, dtype=torch.bool)
-    return Ascent(value, scores, torch.zeros_like(points), nowhere, nowhere)
 
 
 def _at_mean_one(gradient: Tensor) -> Tensor:

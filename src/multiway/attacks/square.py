@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from pyautoattack.square import SquareAttack
 from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.bridge import Bridge, norm_name
 from multiway.attacks.checks import check_count
+from multiway.attacks.ledger import Ledger
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
-from multiway.randomness import seeded
-from multiway.threat import L2, Streams, Threat, make_streams
+from multiway.randomness import generator
+from multiway.threat import L2, Threat, check_norm, make_streams, radii
 
 __all__ = ["Square", "fits_square", "picture_shape"]
 
 # An L2 square starts from a grid of five by five patches.
 SMALLEST_SIDE_L2 = 5
-# Queries of the budget that are not steps of the search.
-ASIDE = 2
+
+# The share of an image that a square covers at first, and the steps after which it is halved.
+FIRST_SHARE = 0.8
+HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
+
+# Numbers that all images share in a step, beside one for each channel: the places of two squares,
+# and which way the hills lie. Signs that an image draws at once. What keeps divisors from zero.
+DRAWS, BLOCK, TINY = 5, 64, 1e-12
 
 
 @dataclass(frozen=True)
@@ -30,16 +36,16 @@ class Square(Attack):
     """Random search: squares of the image are recoloured where that helps the attacker's lead.
 
     It sees the scores of the model and never a gradient, so masked gradients do not stop it. An
-    image ends with its first point that is misclassified, whatever `early_stop` says.
+    image ends with its first point that is misclassified, whatever `early_stop` says. A square
+    that would change nothing is drawn like any other, but its answer is known and not asked for.
 
-    The steps are pyautoattack's. Where it draws for the whole batch, each image draws from its own
-    stream here; places of squares depend on the seed and the step alone. So an image's result
-    does not depend on its neighbours. Images whose eps differ are attacked one eps at a time.
+    Places of squares, and their colours in L-inf, depend on the seed and the step alone; whatever
+    else is random is drawn from each image's own stream. So an image's result does not depend on
+    its neighbours. Each image may have its own eps.
 
     Args:
         threat: what may be done to an image.
-        queries: budget for each image: its first try, the later ones, and a last look at the best
-            (so 3 at least).
+        queries: budget for each image: its first try, and one for each square (so 2 at least).
         early_stop: see `Attack`.
 
     Example:
@@ -49,22 +55,21 @@ class Square(Attack):
 
     References:
         Andriushchenko et al., Square attack: a query-efficient black-box adversarial attack via
-        random search, ECCV 2020.
+        random search, ECCV 2020, Algorithms 1 to 3.
     """
 
     queries: int = 5000
 
     def __post_init__(self) -> None:
-        norm_name(self.threat)
+        check_norm(self.threat)
         check_count("queries", self.queries)
-        if self.queries <= ASIDE:
+        if self.queries == 1:
             raise MultiwayError(
-                f"a budget of {self.queries} queries leaves nothing to search with: {ASIDE} go to "
-                "the first try and the last look"
+                "a budget of 1 query leaves nothing to search with: it goes to the first try"
             )
 
     def run(self, problem: Problem) -> Attempt:
-        """One search for the images of each eps."""
+        """One search for all images."""
         shape = picture_shape(problem.images.shape[1:])
         if not fits_square(problem.threat, problem.images):
             raise MultiwayError(
@@ -72,57 +77,200 @@ class Square(Attack):
                 f"pixels or more, and these are {shape[1]} x {shape[2]}; attack in Linf, or use "
                 "nattack or boundary"
             )
-        bridge = Bridge(problem)
-        streams = make_streams(problem.images, problem.seed, "square")
-        radii = bridge.radius().flatten()
-        for radius in sorted(set(radii.tolist())):
-            chosen = bridge.everything[radii == radius]
-            bridge.give(chosen)
-            points = self._search(bridge, radius, streams, shape)
-            bridge.give(chosen)
-            bridge.offer(points)
-        return bridge.attempt
-
-    def _search(
-        self, bridge: Bridge, eps: float, streams: Streams, shape: tuple[int, int, int]
-    ) -> Tensor:
-        """The best point of each given image, [n, C, H, W]."""
-        # Only what all images share is still drawn from the global stream.
-        seeded(bridge.problem.seed, "square")
-        pixels = bridge.to_pixels(bridge.part.images).reshape(-1, *shape)
-        square = SquareAttack(
-            bridge.verdict,
-            norm=norm_name(bridge.problem.threat),
-            n_queries=self.queries - ASIDE,
-            eps=eps,
-            resc_schedule=False,
-            device=pixels.device,
+        search = (_Patches if isinstance(problem.threat, L2) else _Squares)(problem, shape)
+        search.offer(search.everyone(), search.start())
+        draws = torch.rand(
+            self.queries - 1, DRAWS + shape[0], generator=generator(problem.seed, "square")
         )
-        shared, place = square.random_choice, square.random_int
+        for number, draw in enumerate(draws.tolist()):
+            if len(search.index) == 0:
+                break
+            search.step(_share(number), draw)
+        return search.finish()
 
-        def random_signs(size: list[int]) -> Tensor:
-            if len(size) < pixels.ndim:
-                signs: Tensor = shared(size)
-                return signs
-            own = [streams[i] for i in bridge.chosen.tolist()]
-            draws = torch.stack([torch.rand(size[1:], generator=stream) for stream in own])
-            return (2 * draws - 1).sign().to(pixels.device)
 
-        def judge(points: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
-            margin = -bridge.verdict(points)[:, 1]
-            # The search counts a tie as broken in some places and as standing in others.
-            margin = torch.where(margin == 0, torch.finfo(margin.dtype).tiny, margin)
-            # It goes on with those that stand.
-            bridge.give(bridge.chosen[margin > 0])
-            return margin, margin
+class _Search:
+    """The images [n] that still stand, each with the best point of its own, [n, C, H, W]."""
 
-        square.random_choice, square.margin_and_loss = random_signs, judge
-        # pyautoattack never draws the last place, which keeps the last row and column as they are.
-        square.random_int = lambda low, high: place(low, high + 1)
-        square.init_hyperparam(pixels)
-        _, found = square.attack_single_run(pixels, bridge.labels)
-        points: Tensor = found
-        return points
+    # What has a row for each image.
+    rows: tuple[str, ...] = ("index", "images", "best", "lead")
+
+    def __init__(self, problem: Problem, shape: tuple[int, int, int]) -> None:
+        self.ledger, self.left, self.shape = Ledger(problem), problem, shape
+        self.index, self.images = self.ledger.everything, problem.images.reshape(-1, *shape)
+        self.best, self.lead = self.images.clone(), self.ledger.value.clone()
+        self.streams = make_streams(problem.images, problem.seed, "square")
+
+    def start(self) -> Tensor:
+        """The first try, [n, C, H, W]."""
+        raise NotImplementedError
+
+    def step(self, share: float, draw: list[float]) -> None:
+        """Try a square of that `share` of the image; `draw` are numbers from 0 to 1."""
+        raise NotImplementedError
+
+    def everyone(self) -> Tensor:
+        """The places of all images that still stand."""
+        return torch.arange(len(self.index), device=self.index.device)
+
+    def signs(self, count: int) -> Tensor:
+        """Random signs from each image's own stream, [n, count]."""
+        streams = [self.streams[i] for i in self.index.tolist()]
+        draws = [torch.rand(count, generator=stream) for stream in streams]
+        return (2 * torch.stack(draws) - 1).sign().to(self.images)
+
+    def window(self, side: int, down: float, along: float) -> tuple[Any, ...]:
+        """The square at that share of the way down and along the image, as an index."""
+        top, left = (
+            int(at * (length - side + 1))
+            for at, length in zip((down, along), self.shape[1:], strict=True)
+        )
+        return ..., slice(top, top + side), slice(left, left + side)
+
+    def offer(self, places: Tensor, points: Tensor) -> None:
+        """Query `points` of the images at `places` [m]: the better are kept, the broken leave."""
+        given = points.reshape(-1, *self.left.images.shape[1:])
+        part = self.left if len(places) == len(self.index) else self.left.take(places)
+        lead = part.lead(part.network(given))
+        self.ledger.count(self.index[places], 1)
+        better = lead > self.lead[places]
+        self.best[places[better]], self.lead[places[better]] = points[better], lead[better]
+        broken = lead > 0
+        if bool(broken.any()):
+            gone = places[broken]
+            self.ledger.keep(self.index[gone], given[broken], lead[broken], broken[broken])
+            stay = torch.ones_like(self.index, dtype=torch.bool)
+            stay[gone] = False
+            self.left = self.left.take(stay)
+            for name in self.rows:
+                setattr(self, name, getattr(self, name)[stay])
+
+    def finish(self) -> Attempt:
+        """What was found, with the best tries of those that stand."""
+        best = self.best.reshape(-1, *self.left.images.shape[1:])
+        self.ledger.keep(self.index, best, self.lead, torch.zeros_like(self.lead > 0))
+        return self.ledger.attempt
+
+
+class _Squares(_Search):
+    """In L-inf every pixel is at one end of what it may be, and a square moves to one end."""
+
+    rows = (*_Search.rows, "low", "high")
+
+    def __init__(self, problem: Problem, shape: tuple[int, int, int]) -> None:
+        super().__init__(problem, shape)
+        low, high = problem.threat.bounds
+        reach = radii(problem.threat, self.images).view(-1, 1, 1, 1)
+        self.low = (self.images - reach).clamp_min(low)
+        self.high = (self.images + reach).clamp_max(high)
+
+    def start(self) -> Tensor:
+        """Vertical stripes, each of a random end."""
+        channels, _, width = self.shape
+        signs = self.signs(channels * width).view(-1, channels, 1, width)
+        return torch.where(signs > 0, self.high, self.low)
+
+    def step(self, share: float, draw: list[float]) -> None:
+        _, height, width = self.shape
+        side = min(max(round(math.sqrt(share * height * width)), 1), height, width)
+        window = self.window(side, draw[0], draw[1])
+        up = torch.tensor(draw[DRAWS:], device=self.images.device)[:, None, None] > 0.5
+        colour = torch.where(up, self.high[window], self.low[window])
+        changed = (colour != self.best[window]).flatten(1).any(dim=1)
+        places = changed.nonzero().squeeze(1)
+        if len(places):
+            points = self.best[places]
+            points[window] = colour[places]
+            self.offer(places, points)
+
+
+class _Patches(_Search):
+    """In L2 the change of one square is moved to another, in the shape of two opposed hills."""
+
+    rows = (*_Search.rows, "reach", "block")
+
+    def __init__(self, problem: Problem, shape: tuple[int, int, int]) -> None:
+        super().__init__(problem, shape)
+        self.reach = radii(problem.threat, self.images).view(-1, 1, 1, 1)
+        self.block, self.used = self.images[:, :0, 0, 0], 0
+
+    def start(self) -> Tensor:
+        """A grid of hills, each of a random sign."""
+        channels, height, width = self.shape
+        side = height // SMALLEST_SIDE_L2
+        margin = (height - SMALLEST_SIDE_L2 * side) // 2
+        change = torch.zeros_like(self.images)
+        corners = [
+            (top, left)
+            for top in range(margin, height - side + 1, side)
+            for left in range(margin, width - side + 1, side)
+        ]
+        signs = self.signs(channels * len(corners)).view(-1, channels, len(corners), 1, 1)
+        hills = _hills(side).to(change)
+        for number, (top, left) in enumerate(corners):
+            change[..., top : top + side, left : left + side] = signs[:, :, number] * hills
+        return self._at(change)
+
+    def step(self, share: float, draw: list[float]) -> None:
+        channels, height, width = self.shape
+        side = max(round(math.sqrt(share * height * width)), 3)
+        side = min(side + 1 - side % 2, height, width)
+        to, source = self.window(side, *draw[:2]), self.window(side, *draw[2:4])
+        change = self.best - self.images
+        old, spare = change[to], (self.reach**2 - _square(change).sum(1, keepdim=True)).clamp_min(0)
+        # What the two squares hold together, channel by channel, is spent on one of them.
+        both = torch.zeros_like(change[:1, :1])
+        both[to], both[source] = 1, 1
+        budget = (spare / channels + _square(change * both)).sqrt()
+        hills = _hills(side).to(change)
+        hills = hills.T if draw[4] > 0.5 else hills
+        new = old / (_square(old).sqrt() + TINY) + self._sign() * hills
+        new = new / (_square(new).sqrt() + TINY) * budget
+        change[source] = 0
+        change[to] = new
+        self.offer(self.everyone(), self._at(change))
+
+    def _sign(self) -> Tensor:
+        """The next sign of each image and channel, [n, C, 1, 1]; drawn many at a time."""
+        channels = self.shape[0]
+        if self.used == self.block.shape[1]:
+            self.block, self.used = self.signs(BLOCK * channels), 0
+        self.used += channels
+        return self.block[:, self.used - channels : self.used, None, None]
+
+    def _at(self, change: Tensor) -> Tensor:
+        """The images changed by all that eps allows in the direction of `change`."""
+        low, high = self.left.threat.bounds
+        length = _square(change).sum(dim=1, keepdim=True).sqrt() + TINY
+        return (self.images + self.reach * change / length).clamp_(low, high)
+
+
+def _square(change: Tensor) -> Tensor:
+    """The squared norm of each channel, [n, C, 1, 1]."""
+    return (change * change).sum(dim=(2, 3), keepdim=True)
+
+
+def _hills(side: int) -> Tensor:
+    """Two hills of opposed sign that share a square of `side`, at norm one, [side, side]."""
+    hills = torch.cat([_hill(side // 2, side), -_hill(side - side // 2, side)])
+    both: Tensor = hills / hills.norm()
+    return both
+
+
+def _hill(height: int, width: int) -> Tensor:
+    """Rings around the middle: on ring r, the sum of 1 / (k + 1)^2 over the rings k >= r."""
+    rings = max(height // 2, width // 2) + 1
+    tails = (1 / torch.arange(1, rings + 1) ** 2).flip(0).cumsum(0).flip(0)
+    down = (torch.arange(height) - height // 2).abs()[:, None]
+    along = (torch.arange(width) - width // 2).abs()
+    hill = tails[torch.maximum(down, along)]
+    return hill / hill.norm() if hill.numel() else hill
+
+
+def _share(number: int) -> float:
+    """The share of the image that is recoloured in step `number`, from 0."""
+    halvings = sum(number > after for after in HALVED_AFTER)
+    return FIRST_SHARE * 0.5**halvings
 
 
 def fits_square(threat: Threat, images: Tensor) -> bool:

@@ -1,0 +1,75 @@
+"""The ledger of an attack: the best point of each image, and what was spent on it."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from multiway.attacks.base import Problem
+from multiway.attacks.result import Attempt
+from multiway.objectives import Ascent
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """What is known of the N images of a problem while an attack runs.
+
+    Images are named by their indices `chosen` [n], each once.
+
+    Attributes:
+        attempt: the best point of each image so far, and the passes spent.
+        broken: which images have been broken, [N].
+        value: of the best points, in the attack's own units, [N] in float64.
+        everything: all indices, [N].
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.attempt = Attempt.blank(problem.images)
+        self.broken = torch.zeros_like(self.attempt.zero_gradients)
+        self.value = torch.full_like(self.broken, -math.inf, dtype=torch.float64)
+        # Whether a gradient has shown a way anywhere.
+        self.shown = torch.zeros_like(self.broken)
+        self.everything = torch.arange(len(problem.images), device=problem.images.device)
+
+    @property
+    def left(self) -> Tensor:
+        """Indices of the images that still stand."""
+        return self.everything[~self.broken]
+
+    def keep(self, chosen: Tensor, points: Tensor, value: Tensor, broken: Tensor) -> None:
+        """Keep those of `points` [n, ...] that are better than what is known.
+
+        A broken image is better than one that stands; among equals the larger `value` [n] is.
+        """
+        before, value = self.broken[chosen], value.double()
+        better = (broken & ~before) | ((broken == before) & (value > self.value[chosen]))
+        index = chosen[better]
+        self.attempt.adversarial[index] = points[better]
+        self.broken[index] = broken[better]
+        self.value[index] = value[better]
+
+    def count(self, chosen: Tensor, forwards: int | Tensor, backwards: int | Tensor = 0) -> None:
+        """Passes spent on each of the images: one number, or [n]."""
+        self.attempt.forwards[chosen] += forwards
+        self.attempt.backwards[chosen] += backwards
+
+    def climbed(self, chosen: Tensor, ascent: Ascent) -> None:
+        """Count a forward and a backward pass, and what the gradient was."""
+        self.count(chosen, 1, 1)
+        self.met(chosen, ~ascent.zero, ascent.nan)
+
+    def met(self, chosen: Tensor, shown: Tensor, nan: Tensor) -> None:
+        """Gradients were met at the images: where `shown` [n] one was not zero, `nan` [n]."""
+        self.shown[chosen] |= shown
+        self.attempt.zero_gradients[chosen] = ~self.shown[chosen]
+        self.attempt.nan_gradients[chosen] |= nan
+
+    def add(self, chosen: Tensor, part: Attempt) -> None:
+        """Count what another attack spent on the images it was given."""
+        self.count(chosen, part.forwards, part.backwards)
+        climbed = part.backwards > 0
+        self.met(chosen[climbed], ~part.zero_gradients[climbed], part.nan_gradients[climbed])
