@@ -154,7 +154,19 @@ class Goal:
         return Ascent(value, scores, torch.zeros_like(images), nowhere, nowhere)
 
     def ascend(self, images: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ascent:
-        """The value, and its gradient to the images alone: one forward and one backward pass."""
+        """The value, and its gradient to the images alone: one forward and one backward pass.
+
+        A network that has a `piece` runs on that many images at a time, forwards and backwards.
+        """
+        piece = getattr(self.network, "piece", None)
+        if piece is None or len(images) <= piece:
+            return self._ascend(images, labels, targets)
+        aims = [None] * len(images) if targets is None else torch.split(targets, piece)
+        given = zip(torch.split(images, piece), torch.split(labels, piece), aims, strict=False)
+        parts = [vars(self._ascend(*each)) for each in given]
+        return Ascent(**{name: torch.cat([part[name] for part in parts]) for name in parts[0]})
+
+    def _ascend(self, images: Tensor, labels: Tensor, targets: Tensor | None) -> Ascent:
         with torch.enable_grad():
             variable = images.detach().requires_grad_()
             value, scores = self.value(variable, labels, targets)

@@ -78,7 +78,7 @@ def test_a_network_that_views_its_features(channels: int, side: int, objective: 
     result = PGD(Linf(0.3), steps=10, objective=name)(model, images, labels)
     assert result.success.any()
     assert torch.equal(result.success, model(result.adversarial).argmax(dim=1) != labels)
-    assert not fast_network(model, images, model(images)).channels_last
+    assert not fast_network(model, images, model(images)).plan.channels_last
 
 
 class After(nn.Module):
@@ -111,7 +111,7 @@ def test_what_follows_the_head_is_attacked_too(objective: str) -> None:
     images = draw(6, 12, dtype=torch.float64)
     backbone = After(torch.sin)
     model = encoded(backbone)
-    assert not fast_network(model, images, model(images)).folded
+    assert not fast_network(model, images, model(images)).plan.head
     labels = model(images).argmax(dim=1)
     attack = PGD(Linf(0.05), steps=5, objective=objective, early_stop=False)
     # A plain module with the same scores, which nothing can fold.
@@ -128,7 +128,7 @@ def test_what_shows_only_under_attack_is_found_out() -> None:
     # At the images themselves this clamp does nothing, neither to codes nor to folded scores.
     bent.change = lambda codes: codes.clamp(-largest, largest)
     labels = model(images).argmax(dim=1)
-    assert fast_network(model, images, model(images)).folded
+    assert fast_network(model, images, model(images)).plan.head
     attack = PGD(Linf(0.4), steps=10, early_stop=False)
     expected = attack(nn.Sequential(model), images, labels)
     torch.testing.assert_close(attack(model, images, labels).adversarial, expected.adversarial)

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from multiway import EncodedClassifier, Encoding
 from multiway.attacks import FGSM, PGD, Attack, AttackResult, NAttack, Noise
-from multiway.attacks.fast_network import Arranged, prefers_channels_last
 from multiway.backbones import build_backbone
 from multiway.threat import L2, Linf
 
@@ -128,18 +127,6 @@ def test_restarts_are_only_for_what_stands(steps: int) -> None:
     assert (result.forwards[~result.success] == 5 * (steps + 1)).all()
     assert (result.forwards[result.success] < 5 * (steps + 1)).all()
     assert len(result.loss_curve) <= steps + 1
-
-
-@pytest.mark.parametrize(
-    ("name", "last"),
-    [("madry", True), ("wong", True), ("c", True), ("a", False), ("d", False), ("resnet-8", True)],
-)
-def test_the_memory_format_changes_the_order_and_not_the_values(name: str, last: bool) -> None:
-    size, channels = (32, 3) if name == "resnet-8" else (28, 1)
-    network = build_backbone(name, 10, channels, size).eval()
-    assert prefers_channels_last(network) == last
-    images = torch.rand(2, channels, size, size, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(Arranged(network)(images), network(images), rtol=1e-4, atol=1e-5)
 
 
 def test_code_length_does_not_change_a_margin_attack() -> None:

@@ -193,16 +193,17 @@ class _Climbers:
         for name, tensor in vars(self).items():
             setattr(self, name, tensor[stay])
 
-    def see(self, ascent: Ascent) -> None:
-        """Take in the objective and its gradient at the points."""
+    def see(self, ascent: Ascent, climbing: bool) -> None:
+        """Take in the objective at the points, and its gradient where they are `climbing`."""
         value = ascent.value.to(self.value)
         self.rises += value > self.last
         self.last = value
         better = value > self.value
         self.best[better], self.slope[better] = self.points[better], ascent.gradient[better]
         self.value = torch.where(better, value, self.value)
-        self.shown |= ~ascent.zero
-        self.nan |= ascent.nan
+        if climbing:
+            self.shown |= ~ascent.zero
+            self.nan |= ascent.nan
 
     def check(self, period: int, gradient: Tensor) -> None:
         """Halve the steps that do not pay off, and go back to the best point with them."""
@@ -230,7 +231,7 @@ def _climb(
         given = (state.points, left.labels, pairs.aims)
         # No step leaves from the last point: it is only looked at.
         ascent = goal.look(*given) if last else goal.ascend(*given)
-        state.see(ascent)
+        state.see(ascent, climbing=not last)
         values[state.index] = ascent.value.double()
         curve.append(float(values.mean()))
         broken = left.lead(ascent.scores) > 0

@@ -24,10 +24,10 @@ from multiway.attacks.checks import (
     warn_if_random,
     warn_of_probabilities,
 )
-from multiway.attacks.fast_network import Arranged, agree, fast_network, plain_network
+from multiway.attacks.fast_network import DIFFERENT, Arranged, FastNetwork, agree, fast_network
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.decisions import NO_DECISION, decisions
-from multiway.objectives import Goal, bind, lead
+from multiway.objectives import Goal, lead
 from multiway.outputs import output_tensor
 from multiway.threat import L2, Linf, Threat
 
@@ -44,8 +44,7 @@ class Problem:
 
     Attributes:
         model: the user's classifier, in eval mode and with frozen weights.
-        network: the same scores [N, K] as a plain tensor, as fast as they can be had (folded, in
-            the memory format that suits the network; see `fast_network`).
+        quick: the same model as fast as it can be had, see `fast_network`.
         threat: what may be done to these images.
         images: [N, ...].
         labels: [N].
@@ -54,19 +53,21 @@ class Problem:
     """
 
     model: nn.Module
-    network: Arranged
+    quick: FastNetwork
     threat: Threat
     images: Tensor
     labels: Tensor
     targets: Tensor | None
     seed: int
 
+    @property
+    def network(self) -> Arranged:
+        """Images to the model's scores [N, K] as a plain tensor."""
+        return self.quick.scores
+
     def goal(self, objective: str, kappa: float | None = None) -> Goal:
-        """An objective on this model, computed by `network` where it needs the scores alone."""
-        goal = bind(self.model, objective, kappa, self.network)
-        if goal.network is self.network:
-            return goal
-        return replace(goal, network=Arranged(goal.network, self.network.channels_last))
+        """An objective on this model."""
+        return self.quick.goal(objective, kappa)
 
     def take(self, chosen: Tensor) -> Problem:
         """The problem of the images that `chosen` (a mask or indices) selects."""
@@ -149,15 +150,23 @@ class Attack(ABC):
             warn_of_probabilities(scores)
             check_labels_and_targets(images, labels, targets, scores.shape[1])
             warn_if_random(model, images, scores)
-            network = fast_network(model, images, scores)
-            problem = Problem(model, network, self.threat, images, labels, targets, seed)
+            quick = fast_network(model, images, scores)
+            problem = Problem(model, quick, self.threat, images, labels, targets, seed)
             already = is_success(scores, labels, targets)
             attempt = self._attempt(problem, already)
-            if not _was_on_the_model(problem, attempt):
-                plain = plain_network(model, network.channels_last)
-                attempt = self._attempt(replace(problem, network=plain), already)
-            result = _measure(problem, attempt, already, scores)
+            ended = _Ended.of(problem, attempt)
+            if not ended.on_the_model:
+                problem = replace(problem, quick=FastNetwork.as_it_stands(model, DIFFERENT))
+                attempt = self._attempt(problem, already)
+                ended = _Ended.of(problem, attempt)
+            result = _measure(problem, attempt, ended, already, scores)
         _warn_of(result)
+        if problem.quick.plan.surprise:
+            warn(
+                "as-it-stands",
+                "the model was attacked as it stands, which takes longer and changes no figure: "
+                f"{problem.quick.plan.why}",
+            )
         return result
 
     def _attempt(self, problem: Problem, already: Tensor) -> Attempt:
@@ -202,23 +211,36 @@ def is_success(scores: Tensor, labels: Tensor, targets: Tensor | None) -> Tensor
     return made != labels if targets is None else made == targets
 
 
-def _was_on_the_model(problem: Problem, attempt: Attempt) -> bool:
-    """Whether the network that was attacked still is the model where the attack has ended.
+@dataclass(frozen=True)
+class _Ended:
+    """Where an attempt has ended, on the user's own model.
 
-    What follows the head (a clamp, a ReLU) may show at attacked points and not before.
+    Attributes:
+        images: what is finite of the attempt, elsewhere the image itself; [N, ...].
+        scores: the model's, [N, K].
+        on_the_model: whether the network that was attacked still is the model there. What follows
+            the head (a clamp, a ReLU) may show at attacked points and not before.
     """
-    if not problem.network.folded:
-        return True
-    given = attempt.adversarial.to(problem.images).nan_to_num()
-    return agree(problem.network(given), output_tensor(problem.model(given), len(given)))
+
+    images: Tensor
+    scores: Tensor
+    on_the_model: bool
+
+    @classmethod
+    def of(cls, problem: Problem, attempt: Attempt) -> _Ended:
+        given = attempt.adversarial.detach().to(problem.images)
+        finite = torch.isfinite(given).flatten(1).all(dim=1)
+        given = torch.where(finite.view(-1, *[1] * (given.ndim - 1)), given, problem.images)
+        scores = output_tensor(problem.model(given), len(given))
+        same = problem.quick.plan.as_it_stands or agree(problem.network(given), scores)
+        return cls(given, scores, same)
 
 
-def _measure(problem: Problem, attempt: Attempt, already: Tensor, clean: Tensor) -> AttackResult:
+def _measure(
+    problem: Problem, attempt: Attempt, ended: _Ended, already: Tensor, clean: Tensor
+) -> AttackResult:
     """What the attempt achieved on the user's model; `clean` are the scores before it."""
-    images, given = problem.images, attempt.adversarial.detach().to(problem.images)
-    finite = torch.isfinite(given).flatten(1).all(dim=1)
-    given = torch.where(finite.view(-1, *[1] * (images.ndim - 1)), given, images)
-    scores = output_tensor(problem.model(given), len(given))
+    images, given, scores = problem.images, ended.images, ended.scores
     success = is_success(scores, problem.labels, problem.targets)
     success &= problem.threat.contains(given, images)
     # An image that was wrong before and is right after the attack is still wrong as it was.

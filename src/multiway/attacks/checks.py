@@ -48,6 +48,7 @@ PACKAGE = str(Path(__file__).parents[1])
 WARNINGS = (
     "zero-gradients", "nan-gradients", "nan-scores", "short-steps", "random-model",
     "probabilities", "masked-gradients", "few-classes", "small-images", "no-start",
+    "as-it-stands",
 )  # fmt: skip
 """The kinds of warnings."""
 

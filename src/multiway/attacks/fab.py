@@ -144,7 +144,7 @@ def _towards_plane(problem: Problem, points: Tensor, value: Tensor, slope: Tenso
     the points with the gradient `slope`, would close; the next point lies between the two.
     """
     shape, images = points.shape, problem.images.flatten(1)
-    here, normal = points.flatten(1), slope.flatten(1)
+    here, normal, value = points.flatten(1), slope.flatten(1), value.to(points)
     there = value + torch.linalg.vecdot(normal, images - here)
     both = project_to_plane(
         torch.cat([here, images]), normal.repeat(2, 1), torch.cat([value, there]), problem.threat

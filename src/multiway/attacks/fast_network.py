@@ -1,66 +1,115 @@
-"""The fastest network that computes a model's scores: memory format and folded head."""
+"""The plan by which an attacked network runs: the same scores, sooner."""
 
 from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 from torch import channels_last as CHANNELS_LAST
 
+from multiway.attacks.norm_folding import fold_norms
 from multiway.classifier import EncodedClassifier
-from multiway.objectives import Scores, scorer
+from multiway.objectives import Goal, Scores, bind, scorer
 
-__all__ = ["Arranged", "agree", "fast_network", "plain_network", "prefers_channels_last"]
+__all__ = ["Arranged", "FastNetwork", "Plan", "agree", "fast_goal", "fast_network", "plan_for"]
 
-# Products behind one output of a convolution (its inputs times its kernel's area) up to which
-# moving values costs more than multiplying them. Measured on CPUs: 256 (wong) and 1152 (c) gain
-# 15 to 20 % by channels last, 1600 (a) loses 5 %.
-HEAVY = 1300
+# Bytes that the largest layer's output may have for the images that run together. Beyond 32 MB the
+# C library hands every tensor back to the system, which clears it anew for each pass: measured,
+# that costs `resnet-8` a third. Below a few megabytes the calls cost more than the cache saves.
+ROOM = 24 * 2**20
+MOST_TOGETHER, FEWEST_TOGETHER = 256, 16
 
 # Images on which a faster network must repeat the model's scores, and how nearly. Another order of
 # sums rounds differently, but anything else that is computed differs by far more.
 PROBED = 8
 NEARLY = 1e-3
 
-# Layers that run over every value once and are faster with channels last.
-CHEAP_LAYERS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.BatchNorm2d)
+# What keeps a model with convolutions as it stands, though others of its kind run faster.
+HOOKS = "its modules have hooks"
+COMPILED = "it is compiled"
+DEPENDENT = "its outputs for an image change from pass to pass or with the other images"
+DIFFERENT = "no faster network repeats its scores"
+
+# How far the gradient of an image may change with its neighbours, as a share of its length: where
+# values tie, rounding decides which of them a pooling layer follows.
+GRADIENTS = 0.1
 
 
-def prefers_channels_last(network: nn.Module) -> bool:
-    """Whether images should go into `network` with their channels last, on a CPU.
+@dataclass(frozen=True)
+class Plan:
+    """How a network runs under attack, decided by its layers alone and by no stopwatch.
 
-    A rule on the layers and not a stopwatch: the same network is computed in the same order, and
-    so to the same bits, in every run.
+    So the same network is computed in the same order, and to the same bits, in every run.
+
+    Attributes:
+        piece: images that run together, so that what lies between layers stays near the
+            processor; None for all.
+        channels_last: the memory format of the images.
+        norms: how many batch normalisations were folded into the convolutions before them.
+        head: whether the codes' last layer was folded.
+        why: in words, what keeps the model as it stands; empty where nothing does.
+
+    Example:
+        >>> print(Plan(piece=64, channels_last=True, norms=4))
+        64 images at a time, channels last, 4 normalisations folded
     """
-    convolutions = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
-    if not convolutions:
-        return False
-    if any(isinstance(layer, CHEAP_LAYERS) for layer in network.modules()):
-        return True
-    return all(layer.weight[0].numel() <= HEAVY for layer in convolutions)
+
+    piece: int | None = None
+    channels_last: bool = False
+    norms: int = 0
+    head: bool = False
+    why: str = ""
+
+    @property
+    def as_it_stands(self) -> bool:
+        """Whether the model runs unchanged."""
+        return self == Plan(why=self.why)
+
+    @property
+    def surprise(self) -> bool:
+        """Whether a model that should run faster does not."""
+        return self.why in (HOOKS, COMPILED, DEPENDENT, DIFFERENT)
+
+    def __str__(self) -> str:
+        if self.as_it_stands:
+            return f"as it stands{f': {self.why}' if self.why else ''}"
+        parts = (
+            f"{self.piece} images at a time" if self.piece else "",
+            "channels last" if self.channels_last else "",
+            f"{self.norms} normalisations folded" if self.norms else "",
+            "head folded" if self.head else "",
+        )
+        return ", ".join(part for part in parts if part)
 
 
 class Arranged(nn.Module):
-    """A network that gets its images in the memory format that suits it; nothing else changes.
+    """A network that runs by a plan: what goes in and comes out is the same."""
 
-    The convolutions follow the format of their input, so the weights stay as they are.
-
-    Args:
-        network: images [N, ...] to scores.
-        channels_last: the format; by `prefers_channels_last` if None.
-        folded: whether the network is a folded copy of the model.
-    """
-
-    def __init__(
-        self, network: nn.Module, channels_last: bool | None = None, folded: bool = False
-    ) -> None:
+    def __init__(self, network: nn.Module, plan: Plan) -> None:
         super().__init__()
-        self.network = network
-        preferred = prefers_channels_last(network) if channels_last is None else channels_last
-        self.channels_last, self.folded = preferred, folded
+        self.network, self.plan = network, plan
+
+    @property
+    def piece(self) -> int | None:
+        """Images that should run together, forwards and backwards."""
+        return self.plan.piece
 
     def forward(self, images: Tensor) -> Tensor:
         """[N, ...] to what the network makes of it."""
-        if self.channels_last and images.ndim == 4 and images.device.type == "cpu":
+        piece = self.plan.piece
+        if (
+            piece is None
+            or len(images) <= piece
+            or (torch.is_grad_enabled() and images.requires_grad)
+        ):
+            return self._run(images)
+        return torch.cat([self._run(part) for part in torch.split(images, piece)])
+
+    def _run(self, images: Tensor) -> Tensor:
+        if self.plan.channels_last:
             if images.shape[1] == 1:
                 # One channel is both first and last; only these strides tell a convolution which.
                 images = images.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2)
@@ -70,28 +119,72 @@ class Arranged(nn.Module):
         return outputs
 
 
-def fast_network(model: nn.Module, images: Tensor, scores: Tensor) -> Arranged:
+@dataclass(frozen=True)
+class FastNetwork:
+    """A model made ready to be attacked.
+
+    Attributes:
+        scores: images [N, ...] to scores [N, K], by `plan`.
+        model: the model, or a copy with its normalisations folded; its outputs are the model's.
+        plan: what was decided.
+    """
+
+    scores: Arranged
+    model: nn.Module
+    plan: Plan
+
+    @classmethod
+    def as_it_stands(cls, model: nn.Module, why: str) -> FastNetwork:
+        """The user's own model, unchanged."""
+        plan = Plan(why=why)
+        return cls(Arranged(Scores(model), plan), model, plan)
+
+    def goal(self, objective: str, kappa: float | None = None) -> Goal:
+        """An objective on the model, see `bind`."""
+        goal = bind(self.model, objective, kappa, self.scores)
+        if goal.network is self.scores:
+            return goal
+        return replace(goal, network=Arranged(goal.network, replace(self.plan, head=False)))
+
+
+def plan_for(model: nn.Module, images: Tensor) -> Plan:
+    """What suits the layers of `model` in eval mode, on images like `images` [n, ...]."""
+    why = _unsuited(model, images)
+    if why:
+        return Plan(why=why)
+    # A power of two fills the processor's vectors and threads evenly.
+    room = ROOM // max(_largest_output(model, images[:1]), 1)
+    together = 2 ** max(room.bit_length() - 1, 0)
+    return Plan(min(max(together, FEWEST_TOGETHER), MOST_TOGETHER), channels_last=True)
+
+
+def fast_network(model: nn.Module, images: Tensor, scores: Tensor) -> FastNetwork:
     """The fastest network that gives a few of `images` [N, ...] the `scores` [N, K] of `model`.
 
-    Channels last, unless the model cannot take it (a `.view` after a convolution, say); folded,
-    where the model has a head that can be folded and nothing comes between it and the codes.
+    In pieces, channels last and with normalisations folded, as `plan_for` says; with the head
+    folded where the model has one that can be folded and nothing comes between it and the codes.
+    Whatever does not repeat the model's scores is left out, down to the model as it stands: one
+    that cannot take another memory format (a `.view` after a convolution, say), one that mixes the
+    images of a batch, one whose scores change from pass to pass.
+
+    Args:
+        model: in eval mode, with frozen weights.
     """
     few, expected = images[:PROBED], scores[:PROBED]
-    plain = plain_network(model)
-    if plain.channels_last and not _repeats(plain, few, expected):
-        plain = plain_network(model, channels_last=False)
-    if not isinstance(model, EncodedClassifier):
-        return plain
-    network = scorer(model)
-    if network is model:
-        return plain
-    folded = Arranged(network, plain.channels_last, folded=True)
-    return folded if _repeats(folded, few, expected) else plain
+    plan = plan_for(model, few)
+    if not plan.as_it_stands and not _independent(model, few, expected):
+        plan = Plan(why=DEPENDENT)
+    for quick in _candidates(model, few, plan):
+        if quick.plan.as_it_stands or _repeats(quick.scores, few, expected):
+            return quick
+    return FastNetwork.as_it_stands(model, plan.why or DIFFERENT)
 
 
-def plain_network(model: nn.Module, channels_last: bool | None = None) -> Arranged:
-    """The model itself, its scores as a plain tensor."""
-    return Arranged(Scores(model), channels_last)
+def fast_goal(model: nn.Module, objective: str, images: Tensor, kappa: float | None = None) -> Goal:
+    """The objective on the fastest network for `model`, in eval mode, at images like `images`."""
+    few = images[:PROBED]
+    with torch.no_grad():
+        return fast_network(model, few, Scores(model)(few)).goal(objective, kappa)
 
 
 def agree(scores: Tensor, expected: Tensor) -> bool:
@@ -101,8 +194,88 @@ def agree(scores: Tensor, expected: Tensor) -> bool:
     return torch.allclose(scores, expected, NEARLY, NEARLY * largest, equal_nan=True)
 
 
+def _unsuited(model: nn.Module, images: Tensor) -> str:
+    """What keeps `model` from running in another way, in words; empty if nothing does."""
+    if images.device.type != "cpu":
+        return f"on {images.device.type} all images run together"
+    if images.dtype != torch.float32:
+        return f"it computes in {str(images.dtype).removeprefix('torch.')}"
+    if images.ndim != 4 or not any(isinstance(layer, nn.Conv2d) for layer in model.modules()):
+        return "no convolutions of images"
+    if any(_hooks(layer) for layer in model.modules()):
+        return HOOKS
+    if any(
+        isinstance(layer, torch.jit.ScriptModule) or type(layer).__name__ == "OptimizedModule"
+        for layer in model.modules()
+    ):
+        return COMPILED
+    return ""
+
+
+def _hooks(layer: nn.Module) -> bool:
+    names = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return any(getattr(layer, name) for name in names)
+
+
+def _largest_output(model: nn.Module, image: Tensor) -> int:
+    """Bytes of the largest tensor that a layer of `model` makes of one `image` [1, ...]."""
+    sizes = [image.nbytes]
+
+    def look(_: nn.Module, __: object, output: object) -> None:
+        if isinstance(output, Tensor):
+            sizes.append(output.nbytes)
+
+    handles = [layer.register_forward_hook(look) for layer in model.modules()]
+    try:
+        model(image)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return max(sizes)
+
+
+def _candidates(model: nn.Module, few: Tensor, plan: Plan) -> Iterator[FastNetwork]:
+    """Networks that may do for `model`, the fastest first."""
+    folded = None
+    if not plan.as_it_stands:
+        # What cannot be copied is not folded.
+        with contextlib.suppress(RuntimeError, TypeError, ValueError):
+            folded = fold_norms(model, few)
+    models = [(model, 0)] if folded is None else [(folded.network, len(folded.pairs)), (model, 0)]
+    plans = [plan] if plan.as_it_stands else [plan, replace(plan, channels_last=False)]
+    folds = isinstance(model, EncodedClassifier) and plan.why not in (HOOKS, COMPILED)
+    heads = [True, False] if folds else [False]
+    for some, norms in models:
+        for head in heads:
+            network = scorer(some) if head else Scores(some)
+            if head and network is some:
+                continue
+            for each in plans:
+                made = replace(each, norms=norms, head=head)
+                yield FastNetwork(Arranged(network, made), some, made)
+
+
 def _repeats(network: nn.Module, images: Tensor, expected: Tensor) -> bool:
     try:
         return agree(network(images), expected)
     except (RuntimeError, TypeError, ValueError):
         return False
+
+
+def _independent(model: nn.Module, few: Tensor, expected: Tensor) -> bool:
+    """Whether an image's scores, and their slope, stay the same without its neighbours."""
+    if not agree(Scores(model)(few[:1]), expected[:1]):
+        return False
+    alone, among = _slope(model, few[:1]), _slope(model, few)[:1]
+    return bool((alone - among).norm() <= GRADIENTS * among.norm())
+
+
+def _slope(model: nn.Module, images: Tensor) -> Tensor:
+    """The gradient of each image's largest score, [N, ...]."""
+    with torch.enable_grad():
+        variable = images.detach().requires_grad_()
+        top = Scores(model)(variable).amax(dim=1).sum()
+        if not top.requires_grad:
+            return torch.zeros_like(images)
+        (gradient,) = torch.autograd.grad(top, variable)
+    return gradient
