@@ -208,7 +208,7 @@ def test_a_square_that_changes_nothing_is_not_asked_for() -> None:
     assert result.forwards.max() < 400
     # The frame's own three looks come first and last; between them no image is asked for twice
     # while its best point stays the same.
-    best = {}
+    best: dict[int, Any] = {}
     for batch in seen[2:-1]:
         for point in batch:
             owner = int((point - images).abs().flatten(1).amax(dim=1).argmin())

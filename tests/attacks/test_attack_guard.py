@@ -385,7 +385,7 @@ def test_eps_for_another_number_of_images() -> None:
         ("pgd", {"step_size": 2}, "surely 2/255 was meant"),
         ("pgd", {"step_size": torch.tensor([0.1, 0.2])}, "step_size is one number .* not Tensor"),
         ("pgd", {"step_size": "0.1"}, "step_size is one number .* not str"),
-        ("pgd", {"steps": 0}, "steps is a whole number, 1 or more, not 0"),
+        ("pgd", {"steps": 0}, "steps is a whole number, 1 or more .to 2147483647., not 0"),
         ("pgd", {"steps": 2.5}, "not 2.5"),
         ("pgd", {"restarts": 0}, "restarts is a whole number"),
         ("pgd", {"restarts": 3, "random_start": False}, "3 times the same run"),
