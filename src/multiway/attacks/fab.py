@@ -11,9 +11,9 @@ from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count
 from multiway.attacks.ledger import Ledger
 from multiway.attacks.pairs import Pairs, rank_targets
-from multiway.attacks.plane import project_to_plane
+from multiway.attacks.plane import Plane
 from multiway.attacks.result import Attempt
-from multiway.objectives import Goal
+from multiway.objectives import Ascent, Goal
 from multiway.threat import check_norm
 
 __all__ = ["FAB"]
@@ -100,11 +100,12 @@ def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
     low, high = left.threat.bounds
     points, index = left.images, ledger.everything
     nearest = torch.full_like(ledger.value, torch.inf)
-    found = left.images.clone()
+    found, guess = left.images.clone(), None
     for _ in range(steps):
         ascent = goal.ascend(points, left.labels, pairs.aims)
         ledger.climbed(index, ascent)
-        points = _towards_plane(left, points, ascent.value, ascent.gradient).clamp_(low, high)
+        points, guess = _towards_plane(left, points, ascent, guess)
+        points = points.clamp_(low, high)
         adversarial = left.lead(left.network(points)) > 0
         ledger.count(index, 1)
         if not bool(adversarial.any()):
@@ -130,31 +131,33 @@ def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
                 index[stay],
                 stopping[stay],
             )
-            left = pairs.problem
+            left, guess = pairs.problem, None if guess is None else guess[stay]
             if len(index) == 0:
                 break
     _judge(ledger, found, nearest)
     return ledger
 
 
-def _towards_plane(problem: Problem, points: Tensor, value: Tensor, slope: Tensor) -> Tensor:
-    """The next points [n, ...], before they are brought into the bounds.
+def _towards_plane(
+    problem: Problem, points: Tensor, ascent: Ascent, guess: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The next points [n, ...], before they are brought into the bounds, and a guess for the next.
 
-    Both the points and their images are projected onto the plane on which the gap, `value` [n] at
-    the points with the gradient `slope`, would close; the next point lies between the two.
+    Both the points and their images are projected onto the plane on which the gap, as its value
+    and gradient at the points show it, would close; the next point lies between the two.
     """
-    shape, images = points.shape, problem.images.flatten(1)
-    here, normal, value = points.flatten(1), slope.flatten(1), value.to(points)
-    there = value + torch.linalg.vecdot(normal, images - here)
-    both = project_to_plane(
-        torch.cat([here, images]), normal.repeat(2, 1), torch.cat([value, there]), problem.threat
-    )
-    order = problem.threat.order
-    sizes = torch.linalg.vector_norm(both, ord=order, dim=1, keepdim=True).clamp_min(SMALLEST)
-    near, far = sizes.chunk(2)
-    share = (near / (near + far)).clamp_max(DRAWN)
-    moved = torch.cat([here, images]).add_(both, alpha=OVERSHOOT)
-    return torch.lerp(moved[: len(here)], moved[len(here) :], share).view(shape)
+    images, here = problem.images.flatten(1), points.flatten(1)
+    value, slope = ascent.value.to(points), ascent.gradient.flatten(1)
+    plane = Plane(slope, problem.threat)
+    near, _ = plane.reach(here, value)
+    far, guess = plane.reach(images, value + torch.linalg.vecdot(slope, images - here), guess)
+    sizes = [
+        torch.linalg.vector_norm(each, ord=problem.threat.order, dim=1, keepdim=True)
+        for each in (near, far)
+    ]
+    share = (sizes[0] / (sizes[0] + sizes[1]).clamp_min(SMALLEST)).clamp_max(DRAWN)
+    near, far = here.add(near, alpha=OVERSHOOT), images.add(far, alpha=OVERSHOOT)
+    return torch.lerp(near, far, share).view(points.shape), guess
 
 
 def _judge(ledger: Ledger, found: Tensor, nearest: Tensor) -> None:

@@ -15,7 +15,7 @@ from multiway.threat import Threat
 __all__ = ["Pairs", "mean_curve", "rank_targets"]
 
 # Pairs that are attacked together: what is computed for each stays in the cache between two steps.
-TOGETHER = 512
+TOGETHER = 256
 
 
 @dataclass(frozen=True)
