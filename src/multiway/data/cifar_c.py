@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from multiway.data.catalog import CORRUPTIONS
-from multiway.data.reading import Labelled, check_head, damaged
+from multiway.data.reading import Labelled, check_head, damaged, read_array_header
 from multiway.errors import MultiwayError, choose
+from multiway.files import open_file
 
 __all__ = ["count", "read"]
 
@@ -70,8 +71,11 @@ def _open(path: Path) -> np.ndarray:
     check_head(path, _NAME)
     try:
         # Mapped, not read: a fifth of the file is wanted.
-        array: np.ndarray = np.lib.format.open_memmap(path, mode="r")
+        with open_file(path) as file:
+            shape, fortran, dtype, start = read_array_header(file)
+            if dtype.hasobject:
+                raise ValueError("it holds pickled objects")
+            return np.memmap(file, dtype, "r", start, shape, "F" if fortran else "C")
     # A header that was altered makes NumPy fail in nearly any way.
     except Exception as error:
         raise damaged(path, f"is truncated or not a NumPy file ({error})", _NAME) from error
-    return array

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from multiway.data.images import ImageSet
-from multiway.data.reading import DEFLATED
+from multiway.data.reading import DEFLATED, read_array_header
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import kind_of, memory_bytes, open_file
 
@@ -108,13 +108,7 @@ def _header(
             path, f"{path}: {key} is packed in a way that NumPy does not use; write it once more"
         )
     with archive.open(entry) as file:
-        version = np.lib.format.read_magic(file)
-        read = {
-            (1, 0): np.lib.format.read_array_header_1_0,
-            (2, 0): np.lib.format.read_array_header_2_0,
-        }[version]
-        shape, fortran, dtype = read(file)
-        start = file.tell()
+        shape, fortran, dtype, start = read_array_header(file)
     if dtype.hasobject:
         raise MultiwayError(
             f"{path} holds pickled objects, which could run code and are not read: "
@@ -122,7 +116,7 @@ def _header(
         )
     claimed = math.prod(shape) * dtype.itemsize
     held = min(entry.file_size - start, DEFLATED * entry.compress_size)
-    if min(shape, default=0) < 0 or claimed != entry.file_size - start or claimed > held:
+    if claimed != entry.file_size - start or claimed > held:
         raise UnusableFile(
             path,
             f"{path}: the header of {key} claims {claimed:,} bytes, and {max(held, 0):,} are "

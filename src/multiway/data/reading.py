@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeAlias
+from typing import IO, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,16 @@ from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import kind_of, open_file
 from multiway.files import read_bytes as read_whole
 
-__all__ = ["DEFLATED", "Labelled", "check_head", "damaged", "is_web_page", "missing", "read_bytes"]
+__all__ = [
+    "DEFLATED",
+    "Labelled",
+    "check_head",
+    "damaged",
+    "is_web_page",
+    "missing",
+    "read_array_header",
+    "read_bytes",
+]
 
 # Far above any published file; a sparse one may claim to fill the disk.
 LARGEST = 2**32
@@ -57,6 +66,24 @@ def check_head(path: Path, name: str) -> None:
         raise damaged(path, "is empty", name)
     if is_web_page(head):
         raise damaged(path, "is a web page that was saved in place of the data", name)
+
+
+def read_array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, Fortran order, type and length of the header of NumPy's format, from its beginning.
+
+    Raises:
+        Exception: of nearly any kind, where it is no such header.
+    """
+    version = np.lib.format.read_magic(file)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, fortran, dtype = read(file)
+    # NumPy itself divides by the size, and the process is killed.
+    if dtype.itemsize == 0 or min(shape, default=0) < 0:
+        raise ValueError(f"an array of type {dtype} and shape {shape}")
+    return shape, fortran, dtype, file.tell()
 
 
 def read_bytes(path: Path, name: str) -> bytes:
