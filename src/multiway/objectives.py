@@ -211,7 +211,7 @@ def bind(
             f"kappa is the confidence of 'margin'; objective '{name}' has none: add --objective "
             "margin (objective='margin' in Python)"
         )
-    if kappa is not None and not (math.isfinite(kappa) and kappa >= 0):
+    if kappa is not None and not 0 <= kappa <= 1e30:  # what float32 holds
         raise MultiwayError(
             f"kappa is the lead to be reached, 0 or more (None for no limit), not {kappa}"
         )

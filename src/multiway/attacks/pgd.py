@@ -64,8 +64,10 @@ class PGD(Attack):
         check_count("steps", self.steps)
         check_count("restarts", self.restarts)
         _check_step_size(self.step_size, self.threat)
-        if not (math.isfinite(self.momentum) and self.momentum >= 0):
-            raise MultiwayError(f"momentum is 0 or more (1 keeps it all), not {self.momentum}")
+        if not 0 <= self.momentum <= 10:
+            raise MultiwayError(
+                f"momentum is a number from 0 to 10 (1 keeps it all), not {self.momentum}"
+            )
         if self.restarts > 1 and not self.random_start:
             raise MultiwayError(
                 f"{self.restarts} restarts from the image itself are {self.restarts} times the "

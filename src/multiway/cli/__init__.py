@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit status 2."""
-    from multiway.cli.app import app
+    from multiway.cli.app import command_tree
     from multiway.cli.console import deliver, say
     from multiway.cli.edge import repair_streams, show_warnings_as_lines
     from multiway.errors import MultiwayError
@@ -25,7 +25,7 @@ def main() -> None:
     status: int | None
     try:
         # Not standalone: usage errors come here too, and look like all others.
-        status = app(standalone_mode=False)
+        status = command_tree()(standalone_mode=False)
     except MultiwayError as error:
         if "--debug" in takewhile(lambda word: word.startswith("-"), sys.argv[1:]):
             import traceback

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -23,7 +24,7 @@ from multiway.cli.saliency import saliency
 from multiway.cli.train import train
 from multiway.cli.transfer import transfer
 
-__all__ = ["app"]
+__all__ = ["app", "command_tree"]
 
 app = App(
     help="Output encodings for classifiers: train on them, attack them, tell what they bought.",
@@ -72,3 +73,9 @@ for command, example in COMMANDS.items():
     app.command(command.__name__, epilog=f"Example: {example}")(command)
 app.add_typer(data.app, name="data", help="List, download and check data sets.")
 app.add_typer(watermark.app, name="watermark", help="Mark a network, steal it, look for the mark.")
+
+
+@cache
+def command_tree() -> Any:
+    """All commands with their options, as typer makes them of the functions."""
+    return typer.main.get_command(app)

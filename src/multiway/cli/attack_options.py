@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
-from multiway.cli.options import Number
+from multiway.cli.options import MOST, Number
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
@@ -57,25 +57,25 @@ Eps = Annotated[
     Number("--eps", help="How far it may go: 0.3, 8/255, inf. [default: the paper's]"),
 ]
 Norm = Annotated[str | None, typer.Option("--norm", help="linf or l2. [default: l2 for boundary]")]
-Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.")]
+Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.", max=MOST)]
 StepSize = Annotated[
     float | None,
     Number("--step-size", help="0.01 or 2/255. [default for pgd: 2.5 eps / steps, or eps / 30]"),
 ]
-Restarts = Annotated[int | None, typer.Option("--restarts", help="Runs.")]
+Restarts = Annotated[int | None, typer.Option("--restarts", help="Runs.", max=MOST)]
 Kappa = Annotated[
     float | None, Number("--kappa", help="Confidence of margin, in the paper's units.")
 ]
 Queries = Annotated[
-    int | None, typer.Option("--queries", help="Budget of an image (square, nattack).")
+    int | None, typer.Option("--queries", help="Budget of an image (square, nattack).", max=MOST)
 ]
 Momentum = Annotated[
     float | None, Number("--momentum", help="Share of the past direction in a step (pgd).")
 ]
 Population = Annotated[
-    int | None, typer.Option("--population", help="Samples in a step (nattack).")
+    int | None, typer.Option("--population", help="Samples in a step (nattack).", max=MOST)
 ]
-Draws = Annotated[int | None, typer.Option("--draws", help="For each image (noise).")]
+Draws = Annotated[int | None, typer.Option("--draws", help="For each image (noise).", max=MOST)]
 Kind = Annotated[str | None, typer.Option("--kind", help="Of noise: uniform or corners.")]
 
 

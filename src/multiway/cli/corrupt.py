@@ -22,7 +22,7 @@ __all__ = ["corrupt"]
 PUBLISHED = "cifar10-c"
 
 
-@examines()
+@examines(writes_runs=True)
 def corrupt(
     examination: Examination,
     kinds: Annotated[

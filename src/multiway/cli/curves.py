@@ -23,7 +23,7 @@ from multiway.cli.attack_options import (
 )
 from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, collected_warnings, examines
-from multiway.cli.options import parse_numbers
+from multiway.cli.options import MOST, parse_numbers
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def curves(
     steps: Steps = None,
     step_size: StepSize = None,
     restarts: Restarts = None,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Images at a time.")] = 250,
+    batch_size: Annotated[
+        int, typer.Option("--batch-size", help="Images at a time.", max=MOST)
+    ] = 250,
 ) -> Outcome:
     """Accuracy under PGD as one of its numbers grows: white-box, and from substitutes.
 
@@ -77,6 +79,8 @@ def curves(
         choose("norm", norm, NORMS)
     _check(against, steps, eps, objective, bool(substitute), white_box)
     values = None if at is None else parse_numbers("--at", at)
+    if against == "steps" and max(values or [0]) > MOST:
+        raise MultiwayError(f"--at {at}: at most {MOST} steps")
     images = examination.load(more=substitute or [])
     models, substitutes = _apart(
         examination.subjects, len(examination.runs), len(substitute or []), white_box

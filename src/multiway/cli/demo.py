@@ -13,8 +13,9 @@ import typer
 import multiway as mw
 from multiway.cli.console import bar, command_line, print_json, print_text, say
 from multiway.cli.examine import print_result
-from multiway.cli.options import Device, Json, Limit, Seed
+from multiway.cli.options import MOST, Device, Json, Limit, Seed
 from multiway.cli.train import fit
+from multiway.errors import choose
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,7 @@ def demo(
     ),
     backbone: Annotated[str, typer.Option("--backbone", help="The network of all.")] = "wong",
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1)
+        int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1, max=MOST)
     ] = None,
     limit: Limit = None,
     seed: Seed = 0,
@@ -60,6 +61,7 @@ def demo(
     started = time.monotonic()
     where = mw.devices.choose_device(device)
     mw.files.check_writable(out)
+    choose("backbone", backbone, mw.backbones.BACKBONES)
     test = mw.data.load("mnist5k", "test")
     test = test if limit is None else test.limit(limit)
     models: dict[str, EncodedClassifier] = {}

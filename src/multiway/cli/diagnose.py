@@ -16,6 +16,7 @@ import multiway as mw
 from multiway.cli.attack_options import NORMS, Eps, Norm, choose_threat
 from multiway.cli.console import Bar, command_line, print_json, print_rich, say, shown
 from multiway.cli.examine import Examination, examines
+from multiway.cli.options import MOST
 from multiway.errors import MultiwayError, choose, visible
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ __all__ = ["diagnose"]
 _COLOURS = {"pass": "green", "fail": "bold red", "not applicable": "dim"}
 
 
-@examines(out=Path("diagnosis"), limit=200)
+@examines(out=Path("diagnosis"), limit=200, writes_runs=True)
 def diagnose(
     examination: Examination,
     eps: Eps = None,
@@ -48,7 +49,10 @@ def diagnose(
         bool, typer.Option("--strict", help="Exit with status 1 if a check fails.")
     ] = False,
     batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Images at a time: fewer need less memory.", min=1)
+        int,
+        typer.Option(
+            "--batch-size", help="Images at a time: fewer need less memory.", min=1, max=MOST
+        ),
     ] = 250,
 ) -> None:
     """Is this robustness real? Ten checks, a verdict in words, and the evidence on one page.

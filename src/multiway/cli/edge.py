@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import Any, TextIO
 
 import typer
@@ -46,6 +47,8 @@ class Guarded(TyperCommand):
         """Run the command; what anybody else prints meanwhile goes to stderr."""
         with results_on(sys.stdout), redirect_stdout(sys.stderr):
             try:
+                for name, value in ctx.params.items():
+                    _check_path(name, value)
                 return super().invoke(ctx)
             except (MultiwayError, typer.TyperException, typer.Exit, typer.Abort):
                 raise
@@ -54,6 +57,22 @@ class Guarded(TyperCommand):
                 if text is None:
                     raise
                 raise MultiwayError(text) from error
+
+
+def _check_path(name: str, value: Any) -> None:
+    """Refuse a path that no file system can have, such as one with 300 letters in a name."""
+    for path in value if isinstance(value, list) else [value]:
+        if isinstance(path, Path):
+            try:
+                path.lstat()
+                if name == "data_dir" and not path.is_dir():
+                    raise MultiwayError(f"--data-dir {path} is not a folder")
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                pass  # which each command judges by itself
+            except OSError as error:
+                raise MultiwayError(
+                    f"{name.replace('_', '-')} {path}: {error.strerror}; name another path"
+                ) from error
 
 
 def explain(error: BaseException) -> str | None:
@@ -67,6 +86,8 @@ def explain(error: BaseException) -> str | None:
             f"there was not enough memory ({reason(error)}); take a smaller --batch-size, --limit, "
             "--code-length or image size. What was finished before is kept"
         )
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
     if isinstance(error, FORESEEN):
         return f"{reason(error)}; multiway --debug COMMAND shows where it came from"
     return None

@@ -32,7 +32,7 @@ from multiway.cli.attack_options import (
 from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_text, say
 from multiway.cli.examine import Examination, examines, print_result
 from multiway.cli.launch import run_workers
-from multiway.cli.options import Workers
+from multiway.cli.options import MOST, Workers
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ SLOW = {
 }  # fmt: skip
 
 
-@examines()
+@examines(writes_runs=True)
 def evaluate(
     examination: Examination,
     attack: Annotated[
@@ -81,7 +81,10 @@ def evaluate(
     batch_size: Annotated[
         int | None,
         typer.Option(
-            "--batch-size", help="Images at a time. [default: 250; 25 for slow ones]", min=1
+            "--batch-size",
+            help="Images at a time. [default: 250; 25 for slow ones]",
+            min=1,
+            max=MOST,
         ),
     ] = None,
     workers: Workers = 1,
@@ -109,6 +112,7 @@ def evaluate(
         raise typer.Exit(status)
     team = mw.training.Team(mw.training.launched_size(), examination.device)
     results = []
+    failure: MultiwayError | None = None
     for subject, images in loaded:
         attacks: list[Attack] = []
         if names:
@@ -120,13 +124,22 @@ def evaluate(
         folder = None if run is None else run.directory / "batches"
         result = _evaluated(subject, images, attacks, examination, batch_size, folder, team)
         if run is not None and team.first:
-            file = run.write_result(_file_name(result, names, images, attacks), result)
-            say(f"written: {file}")
+            try:
+                file = run.write_result(_file_name(result, names, images, attacks), result)
+                say(f"written: {file}")
+            except MultiwayError as error:
+                failure = error  # said after the result, which is not lost by it
         results.append(result)
     if not team.first:
         return
-    whole = _together(results)
-    if examination.json:
+    _print(_together(results), results, examination.json)
+    if failure is not None:
+        raise failure
+
+
+def _print(whole: Result, results: Sequence[Result], json: bool) -> None:
+    """All results as one document, or as tables with the distances that were found."""
+    if json:
         print_json(whole.as_dict())
         return
     print_result(whole)

@@ -21,6 +21,7 @@ import typer
 import multiway as mw
 from multiway.cli import options
 from multiway.cli.console import print_json, print_table, say
+from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     import torch
@@ -156,14 +157,19 @@ class Examination:
         result = self.enrich(outcome.result)
         stem = outcome.stem or result.name
         files: list[Path] = []
+        failure: MultiwayError | None = None
         if self.out is not None:
             figures = dict(outcome.figures)
             if outcome.draw:
                 figures = {**_charts(result, stem), **figures}
-            for name, figure in figures.items():
-                files += mw.report.save_both(figure, self.out / name)
-            result = replace(result, details={**result.details, "files": [str(f) for f in files]})
-            files.append(mw.results.write_result(self.out / f"{stem}.json", result))
+            try:
+                for name, figure in figures.items():
+                    files += mw.report.save_both(figure, self.out / name)
+                written = {"files": [str(file) for file in files]}
+                result = replace(result, details={**result.details, **written})
+                files.append(mw.results.write_result(self.out / f"{stem}.json", result))
+            except MultiwayError as error:
+                failure = error  # said after the result, which is not lost by it
         if self.json:
             print_json(result.as_dict())
         elif outcome.tables:
@@ -172,6 +178,8 @@ class Examination:
             say(note)
         if files:
             say(f"written: {', '.join(str(file) for file in files)}")
+        if failure is not None:
+            raise failure
 
 
 def _charts(result: Result, stem: str) -> dict[str, Figure]:
@@ -201,7 +209,11 @@ def collected_warnings() -> Iterator[list[str]]:
 
 
 def examines(
-    *, out: Path | None = None, limit: int | None = None, leave_out: Sequence[str] = ()
+    *,
+    out: Path | None = None,
+    limit: int | None = None,
+    leave_out: Sequence[str] = (),
+    writes_runs: bool = False,
 ) -> Callable[[Callable[..., Outcome | None]], Callable[..., None]]:
     """A command over the options that all examining commands have.
 
@@ -209,6 +221,7 @@ def examines(
         out: the default of `--out`.
         limit: the default of `--limit`.
         leave_out: options that say nothing to this command, of `out`, `limit` and `seed`.
+        writes_runs: whether what it finds of a run is kept in the run's own folder.
     """
 
     def decorate(body: Callable[..., Outcome | None]) -> Callable[..., None]:
@@ -226,6 +239,9 @@ def examines(
             folder = given.get("out")
             if folder is not None:
                 mw.files.check_writable(folder)  # what cannot be written is said before the work
+            for run in (given["runs"] or []) if writes_runs else []:
+                if run.is_dir():
+                    mw.files.check_writable(run / "results")
             examination = Examination(
                 runs=given["runs"] or [],
                 networks=given["network"] or [],

@@ -142,6 +142,9 @@ def load_subjects(
         raise MultiwayError(
             f"--image-size {image_size} goes with --data; the runs' own images have their size"
         )
+    for name in backbone or ():
+        if ":" not in name:
+            raise MultiwayError(f"--backbone {name}: write package.module:function")
     subjects, trained_on = [], []
     for directory in runs:
         model, config = load_run(directory, _trusted(directory, backbone), best=best)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from multiway.data import ImageSet
 
 __all__ = [
+    "MOST",
     "BackboneName",
     "BatchSize",
     "Best",
@@ -52,6 +53,10 @@ __all__ = [
     "parse_number",
     "parse_numbers",
 ]
+
+
+# Of anything that is done again and again: more is a slip of the finger.
+MOST = 1_000_000_000
 
 
 def parse_number(text: str | float) -> float:
@@ -127,7 +132,9 @@ BackboneName = Annotated[
         "preact-18, wrn-16-4, wrn-28-4, wrn-34-10, or package.module:function.",
     ),
 ]
-BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Instead of the recipe's.")]
+BatchSize = Annotated[
+    int | None, typer.Option("--batch-size", help="Instead of the recipe's.", max=MOST)
+]
 Best = Annotated[
     bool, typer.Option("--best", help="The best weights on the validation split, not the last.")
 ]
@@ -149,7 +156,7 @@ EncodingName = Annotated[
         help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex or gaussian.",
     ),
 ]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.", max=MOST)]
 ImageSize = Annotated[
     int | None,
     typer.Option("--image-size", help="Resize the images of a folder to this side.", min=1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -10,9 +11,11 @@ import typer
 import multiway as mw
 from multiway.cli.console import print_json, print_table, say
 from multiway.cli.examine import print_result
+from multiway.cli.launch import PER_CORE
 from multiway.cli.live_table import LiveTable, span
 from multiway.cli.options import DataDir, Device, Json, StoreDir, default_store
 from multiway.errors import MultiwayError, choose
+from multiway.processes import cores
 
 if TYPE_CHECKING:
     from multiway.engine import Engine, Observer
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from multiway.studies import Scale, Study, StudyResult
 
 __all__ = ["reproduce"]
+
+# Of a Ray cluster.
+ADDRESS = re.compile(r"auto|(ray://)?[\w.-]+:\d+")
 
 
 def reproduce(
@@ -29,14 +35,16 @@ def reproduce(
     scale: Annotated[str, typer.Option("--scale", help="smoke, cpu or paper.")] = "smoke",
     engine: Annotated[str, typer.Option("--engine", help="local or ray.")] = "local",
     jobs: Annotated[
-        int | None, typer.Option("--jobs", help="Processes at once. [default: one a core]", min=1)
+        int | None,
+        typer.Option("--jobs", help="Processes at once. [default: one a core]", min=1),
     ] = None,
     address: Annotated[
         str | None,
         typer.Option("--address", help="Of a Ray cluster; without it Ray starts on this machine."),
     ] = None,
     gpus: Annotated[
-        float, typer.Option("--gpus-per-task", help="With Ray: GPUs that a task asks for.", min=0)
+        float,
+        typer.Option("--gpus-per-task", help="With Ray: GPUs that a task asks for.", min=0, max=64),
     ] = 0.0,
     store: StoreDir = None,
     listing: Annotated[bool, typer.Option("--list", help="Say which studies there are.")] = False,
@@ -59,13 +67,19 @@ def reproduce(
     choose("engine", engine, ("local", "ray"))
     if engine == "local" and (address is not None or gpus):
         raise MultiwayError("--address and --gpus-per-task go with --engine ray")
+    if address is not None and not ADDRESS.fullmatch(address):
+        raise MultiwayError(f"--address {address}: write HOST:PORT, ray://HOST:PORT or auto")
+    if engine == "local" and jobs is not None and jobs > PER_CORE * cores():
+        raise MultiwayError(
+            f"--jobs {jobs}: at most four for each core, {PER_CORE * cores()} on this machine"
+        )
+    where = _device(device, engine, gpus)
     size = studies.scale_of(scale, trial=trial)
     if data_dir is not None:
         os.environ["MULTIWAY_DATA"] = str(data_dir)  # for the processes that do the work too
     folder = mw.store.Store(default_store(store))
     if dry_run:
         return _plan(list(dict.fromkeys(chosen)), size, folder, jobs, json)
-    where = _device(device, engine, gpus)
     declared = [studies.declare(name, size) for name in dict.fromkeys(chosen)]
     folder.create()
     workers: Engine
@@ -89,6 +103,7 @@ def reproduce(
 def _device(name: str, engine: str, gpus: float) -> str:
     """With Ray the device is that of the hosts that do the work, not of this one."""
     if engine == "ray":
+        choose("device", name, ("auto", "cpu", "cuda"))
         return ("cuda" if gpus else "cpu") if name == "auto" else name
     return str(mw.devices.choose_device(name))
 

@@ -14,6 +14,7 @@ from multiway.cli.attack_options import paper_eps
 from multiway.cli.console import TrainingProgress, print_json, say
 from multiway.cli.launch import run_workers
 from multiway.cli.options import (
+    MOST,
     BackboneName,
     BatchSize,
     Beta,
@@ -68,7 +69,8 @@ def train(
         float | None, Number("--eps", help="The adversary's radius: 0.3, 8/255.")
     ] = None,
     steps: Annotated[
-        int | None, typer.Option("--steps", help="The adversary's, a batch. [default: pgd 10]")
+        int | None,
+        typer.Option("--steps", help="The adversary's, a batch. [default: pgd 10]", max=MOST),
     ] = None,
     step_size: Annotated[
         float | None, Number("--step-size", help="The adversary's: 0.01, 2/255. [default: eps/4]")
@@ -119,11 +121,13 @@ def train(
     """Train a network on an encoding; the weights of the last step are kept."""
     training = mw.training
     choose("precision", precision, training.PRECISIONS)
+    if adversary is not None:
+        choose("adversary", adversary, ("none", "pgd", "fgsm", "n-fgsm"))
     where = mw.devices.choose_device(device)
     mw.files.check_writable(out)
     images = mw.data.load(data, "train", data_dir, image_size)
     test = mw.data.load(data, "test", data_dir, image_size)
-    plan = training.load_recipe(recipe) if recipe else training.default_recipe(images)
+    plan = training.default_recipe(images) if recipe is None else training.load_recipe(recipe)
     plan = plan.override(epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size)
     plan = plan.with_adversary(
         adversary,

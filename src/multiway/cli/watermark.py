@@ -82,7 +82,7 @@ def embed(
     logo: Annotated[bool, typer.Option("--logo", help="A logo instead of the text.")] = False,
     scale: Annotated[
         int | None,
-        typer.Option("--scale", help="Side of a dot of content, in pixels. [default: 1]"),
+        typer.Option("--scale", help="Side of a dot of content, in pixels. [default: 1]", max=9999),
     ] = None,
     strength: Annotated[
         float | None,
@@ -140,7 +140,7 @@ def embed(
     )
     images = watermark.load_other(mark, data_dir)
     key = watermark.make_key(mark, train, test, marked, other=images, held_out=held_out)
-    plan = training.load_recipe(recipe) if recipe else training.default_recipe(train)
+    plan = training.load_recipe(recipe) if recipe is not None else training.default_recipe(train)
     plan = plan.override(epochs=epochs, lr=lr, batch_size=batch_size)
     job = watermark.embed(
         train, key, backbone, encoding, plan,
@@ -269,7 +269,7 @@ def _check_options(kind: str, **given: object) -> None:
 def _theft_recipe(config: dict[str, Any], name: str | None, lr: float | None, start: str) -> Recipe:
     """The owner's recipe or the one named, without an adversary, with a rate of its own."""
     training = mw.training
-    plan = training.load_recipe(name) if name else training.recipe_of(config)
+    plan = training.load_recipe(name) if name is not None else training.recipe_of(config)
     plan = plan.with_adversary("none")
     if lr is None and start != "scratch":
         lr = FINE_TUNING * plan.lr

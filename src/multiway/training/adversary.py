@@ -49,7 +49,7 @@ class Adversary(BaseModel):
     start: Literal["uniform", "image"] = "uniform"
     objective: Literal["own", "ce", "margin", "dlr"] = "own"
     clean_weight: float = Field(
-        default=0.0, ge=0, allow_inf_nan=False, description="lambda of Eq. 4; 0 for no clean images"
+        default=0.0, ge=0, le=1e6, description="lambda of Eq. 4; 0 for no clean images"
     )
     warmup: float = Field(
         default=0.0, ge=0, lt=1, description="share of the training in which eps rises from 0"
@@ -58,7 +58,7 @@ class Adversary(BaseModel):
     trades_weight: float = Field(
         default=TRADES_WEIGHT,
         gt=0,
-        allow_inf_nan=False,
+        le=1e6,
         description="of the distance, for 'trades'",
     )
 

@@ -70,10 +70,10 @@ class Recipe(BaseModel):
     source: str = Field(default="the user's own", description="who trains like this")
     changed: str = Field(default="nothing", description="what differs from the source")
     optimizer: Literal["sgd", "adam"] = "sgd"
-    lr: float = Field(gt=0, allow_inf_nan=False)
+    lr: float = Field(gt=0, le=1e6)
     momentum: float = Field(default=0.0, ge=0, lt=1)
     nesterov: bool = False
-    weight_decay: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    weight_decay: float = Field(default=0.0, ge=0, le=1e6)
     batch_size: int = Field(ge=1)
     epochs: int | None = Field(default=None, ge=1)
     steps: int | None = Field(default=None, ge=1)
