@@ -91,7 +91,8 @@ class Mark:
             raise MultiwayError(
                 "an unrelated mark needs the name of the other data set"
                 if self.other is None
-                else f"a {self.kind} mark takes images of the task itself; leave {self.other} out"
+                else f"a {self.kind} mark takes images of the task itself; leave --other "
+                f"{self.other} out"
             )
         if self.scale < 1:
             raise MultiwayError(f"a dot of the mark has a side of 1 pixel or more: {self.scale}")
