@@ -263,7 +263,7 @@ def test_a_hostile_value_is_one_line_of_error_or_a_right_result(
 
 
 BROKEN = """
-import sys
+import sys, torch
 from torch import nn
 
 print("I talk while I am imported")
@@ -271,7 +271,7 @@ print("I talk while I am imported")
 class Fails(nn.Module):
     def __init__(self, error):
         super().__init__()
-        self.error = error
+        self.error, self.weight = error, nn.Parameter(torch.zeros(1))
     def forward(self, images):
         print("I talk in every pass")
         raise self.error
@@ -288,9 +288,9 @@ FAILURES = {
     "broken:silent": "ValueError (broken.py:16)",
     "broken:exits": "SystemExit: 0 (broken.py:17)",
     "exits:any": "SystemExit: 0 (exits.py:2)",
-    "broken:forward": "AttributeError: no such layer (broken.py:12)",
-    "broken:forward_exits": "SystemExit: 0 (broken.py:12)",
-    "broken:forward_silent": "EOFError (broken.py:12)",
+    "broken:forward": "AttributeError: no such layer (broken.py:13)",
+    "broken:forward_exits": "SystemExit: 0 (broken.py:13)",
+    "broken:forward_silent": "EOFError (broken.py:13)",
 }
 # Commands that run code which a user names.
 NAMING = [
@@ -304,7 +304,7 @@ NAMING = [
 def test_a_network_that_fails_is_one_line_with_its_place(command: str, place: Path) -> None:
     takes_network = "--network" in {option.flag for option in COMMANDS[command]}
     base = BASES[command].format(
-        data=f"npz:{place / 'tiny.npz'}", ro="", one="1ofk", owner="owner", out=f"net-{id(place)}"
+        data=f"npz:{place / 'tiny.npz'}", ro="", one="1ofk", owner="owner", out="net-{}"
     )
     if command == "watermark steal":  # which trusts what its run was built with, and nothing else
         done = invoke(place, *command.split(), *base.split(), "--backbone", "broken:raises")
@@ -312,7 +312,8 @@ def test_a_network_that_fails_is_one_line_with_its_place(command: str, place: Pa
         return
     for path, expected in FAILURES.items():
         more = ["--network", path, "--weights", "own"] if takes_network else ["--backbone", path]
-        done = invoke(place, *command.split(), *base.split(), *more)
+        out = f"{command}-{path}".replace(":", "-").replace(" ", "-")
+        done = invoke(place, *command.split(), *base.format(out).split(), *more)
         errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
         assert (done.returncode, done.stdout, len(errors)) == (2, "", 1), done.stderr
         assert expected in errors[0]
