@@ -14,6 +14,7 @@ test: $(READY)
 
 fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python tests/data/fuzzing.py 600
+	MULTIWAY_FUZZ=1 $(BIN)/pytest tests/cli/test_faults.py
 
 check: $(READY)
 	$(BIN)/ruff check .
