@@ -207,7 +207,7 @@ def names(line: str, option: Option, value: str) -> bool:
     ways = {option.flag, option.flag.strip("-").replace("-", "_"), repr(value), visible(value)}
     ways.add(visible(value.partition(":")[2] or value))
     with contextlib.suppress(ValueError):
-        ways.add(str(float(value)))
+        ways |= {str(float(value)), json.dumps(float(value))}
     return any(way in line for way in ways if way)
 
 
