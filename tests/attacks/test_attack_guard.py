@@ -389,7 +389,7 @@ def test_eps_for_another_number_of_images() -> None:
         ("pgd", {"steps": 2.5}, "not 2.5"),
         ("pgd", {"restarts": 0}, "restarts is a whole number"),
         ("pgd", {"restarts": 3, "random_start": False}, "3 times the same run"),
-        ("pgd", {"momentum": -1.0}, "momentum is 0 or more"),
+        ("pgd", {"momentum": -1.0}, "momentum is a number from 0 to 10"),
         (
             "pgd",
             {"stepsize": 1},
