@@ -217,7 +217,7 @@ def test_what_a_stopped_command_says(
     def interrupted(**_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app, "app", interrupted)
+    monkeypatch.setattr(app, "command_tree", lambda: interrupted)
     monkeypatch.setattr(sys, "argv", ["multiway", *words])
     with pytest.raises(SystemExit) as ended:
         main()
