@@ -45,7 +45,7 @@ def ours(
     """A step of `multiway.training`'s loop."""
     recipe = Recipe.model_validate(
         {"name": "benchmark", "optimizer": "adam", "lr": 0.001, "batch_size": BATCH, "epochs": 1,
-         "scale": "unit", "adversary": {"eps": EPS, "steps": STEPS, "objective": objective}}
+         "adversary": {"eps": EPS, "steps": STEPS, "objective": objective}}
     )  # fmt: skip
     job = prepare(data, backbone, encoding, recipe)
     run = open_run(folder / f"{backbone}-{encoding}-{objective}", job.config, resume=False)

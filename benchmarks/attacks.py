@@ -150,7 +150,7 @@ def folding(batch: int, steps: int, repeats: int) -> None:
     for name, length in (("1ofk", None), ("ro", 2000), ("ro", 8000)):
         encoding = Encoding.make(name, 10, length=length)
         outputs = encoding.codebook.length
-        model = EncodedClassifier(build_backbone("madry", outputs), encoding, encoding.unit).eval()
+        model = EncodedClassifier(build_backbone("madry", outputs), encoding).eval()
         labels = model(images).argmax(dim=1)
         contenders[f"{name}, {outputs} outputs"] = _bound(attack, model, images, labels)
     found = Turns(contenders, repeats)

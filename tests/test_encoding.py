@@ -22,8 +22,8 @@ def random_codes(encoding: Encoding) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", ["ro", "1ofk-mse", "padded", "hadamard", "simplex", "gaussian"])
-def test_mse_encodings_are_the_mean_squared_error_to_the_codeword(name: str) -> None:
-    encoding = Encoding.make(name, classes=10).double()
+def test_at_the_papers_scale_it_is_the_mean_squared_error_to_the_codeword(name: str) -> None:
+    encoding = Encoding.make(name, classes=10, scale="paper").double()
     codes = random_codes(encoding)
     each = ((codes - encoding.codebook.vectors[LABELS]) ** 2).mean(dim=1)
     torch.testing.assert_close(encoding.loss(codes, LABELS, "none"), each)
@@ -89,15 +89,6 @@ def test_defaults_are_the_papers(name: str, length: int, beta: float) -> None:
     book = Encoding.make(name, classes=10).codebook
     assert book.length == length
     assert book.beta == pytest.approx(beta, rel=1e-5)
-
-
-def test_unit_scale_makes_mse_the_one_hot_size() -> None:
-    # With outputs times g = beta/sqrt(L) and the loss over g^2, silence costs exactly 1.
-    for name in ("ro", "padded", "1ofk-mse"):
-        encoding = Encoding.make(name, classes=10)
-        zero = torch.zeros(4, encoding.codebook.length)
-        assert float(encoding.loss(zero, LABELS)) / encoding.unit**2 == pytest.approx(1, rel=1e-5)
-    assert Encoding.make("1ofk", classes=10).unit == 1.0
 
 
 @pytest.mark.parametrize(

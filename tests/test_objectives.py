@@ -48,7 +48,7 @@ def test_margin_of_a_perfect_hit_is_the_papers_thousand() -> None:
             return hits
 
     encoding = Encoding.make("ro", classes=4, beta=1000.0)
-    model = EncodedClassifier(Hits(encoding.codebook.vectors), encoding)
+    model = EncodedClassifier(Hits(encoding.codebook.vectors), encoding, gain=1.0)
     value, _ = bind(model, "margin").value(torch.eye(4), torch.arange(4))
     torch.testing.assert_close(value, torch.full((4,), -1000.0))
 

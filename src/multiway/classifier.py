@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from huggingface_hub import ModelHubMixin, hf_hub_download
@@ -18,8 +18,11 @@ from multiway.codebook import Codebook
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.files import kind_of, read_json, write_json
-from multiway.heads import find_head, get_head, replace_head
+from multiway.first_batch import FirstBatch
+from multiway.folding import Folded, fold_head
+from multiway.heads import find_head, get_head, swap_head
 from multiway.outputs import output_tensor
+from multiway.transformers_models import describe_pretrained, is_pretrained, rebuild_pretrained
 from multiway.validate import Fields, validated
 from multiway.weights import load_tensors, read_tensors, save_weights
 
@@ -44,6 +47,11 @@ class _BackboneFields(Fields):
     size: int = Field(ge=1)
 
 
+class _TransformersFields(Fields):
+    transformers: str = Field(min_length=1)
+    config: dict[str, Any]
+
+
 class _EncodingFields(Fields):
     name: str
     loss: str
@@ -51,12 +59,14 @@ class _EncodingFields(Fields):
     classes: int = Field(ge=1, le=LARGEST)
     length: int = Field(ge=1, le=LARGEST)
     beta: float
+    # What was written before there were scales has the mean squared error, and its gain.
+    scale: str | None = "paper"
 
 
 class ClassifierFields(Fields):
     """What a configuration says of a classifier, as far as it is needed to load it."""
 
-    backbone: _BackboneFields | None
+    backbone: _BackboneFields | _TransformersFields | None
     encoding: _EncodingFields
     gain: float
     head: str | None
@@ -86,12 +96,17 @@ class EncodedClassifier(
     """A network that outputs codes, and the encoding that reads them.
 
     Images go in as float in [0, 1], NCHW; normalisation is the backbone's own. `model(x)` gives
-    scores [N, K], so whatever expects a network with logits works unchanged.
+    scores [N, K], so whatever expects a network with logits works unchanged, and
+    `model(x, labels)` the loss to train on. Other inputs (text, say) pass as they are.
+
+    The weights of `backbone` are never touched here: `encode_model` makes a head that starts at
+    the size which the encoding's scale asks for.
 
     Args:
         backbone: images [N, C, H, W] to [N, L]; may return a tuple, a dict or an output object.
         encoding: codebook and loss.
-        gain: the fixed number that the backbone's output is multiplied by to be a code.
+        gain: the fixed number that the backbone's output is multiplied by to be a code; None for
+            that of the encoding's scale.
         head: path of the backbone's last Linear; found by itself when it has a usual name.
         architecture: how `build_backbone` makes this backbone again; needed only to load
             a saved model without passing the backbone.
@@ -99,21 +114,26 @@ class EncodedClassifier(
     Example:
         >>> from multiway.backbones import build_backbone
         >>> encoding = Encoding.make("ro", classes=10)
-        >>> model = EncodedClassifier(build_backbone("wong", outputs=2000), encoding)
-        >>> images = torch.rand(4, 1, 28, 28)
-        >>> model(images).shape, model.codes(images).shape
-        (torch.Size([4, 10]), torch.Size([4, 2000]))
+        >>> model = encode_model(build_backbone("wong", outputs=10), encoding)
+        >>> images, labels = torch.rand(4, 1, 28, 28), torch.arange(4)
+        >>> model(images).shape, model.codes(images).shape, model(images, labels).shape
+        (torch.Size([4, 10]), torch.Size([4, 2000]), torch.Size([]))
     """
+
+    scale: Tensor
+    # For transformers' Trainer: the loss is a mean over the batch, whatever else is passed.
+    accepts_loss_kwargs = False
 
     def __init__(
         self,
         backbone: nn.Module,
         encoding: Encoding,
-        gain: float = 1.0,
+        gain: float | None = None,
         head: str | None = None,
         architecture: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
+        gain = encoding.gain if gain is None else gain
         if not (math.isfinite(gain) and gain > 0):
             raise MultiwayError(f"gain multiplies the outputs; it is a positive number, not {gain}")
         self.backbone = backbone
@@ -121,30 +141,87 @@ class EncodedClassifier(
         self.gain = gain
         self.head = head
         self.architecture = architecture
+        # In the state, so that weights trained at another scale are refused and not rescaled.
+        weights = (0.0, 0.0)
+        if encoding.scale is not None:
+            weights = encoding.scale.along, encoding.scale.across
+        self.register_buffer("scale", torch.tensor([gain, *weights]))
+        self._untried = True
 
     @property
     def classes(self) -> int:
         """K, the number of classes."""
         return self.encoding.codebook.classes
 
-    def codes(self, images: Tensor) -> Tensor:
-        """The raw output f(x), [N, L]."""
-        if not images.is_floating_point():
+    @property
+    def config(self) -> Any:
+        """The configuration object of a transformers network; other networks have none."""
+        return self.backbone.config
+
+    def codes(self, images: Tensor | None = None, **inputs: Any) -> Tensor:
+        """The code f(x), [N, L]: the raw output times `gain`.
+
+        Args:
+            images: the network's first input; what has four axes is taken for images.
+            inputs: by name, as transformers passes `pixel_values` or `input_ids`.
+        """
+        if images is not None and images.ndim == 4 and not images.is_floating_point():
             raise MultiwayError(
                 f"images are {images.dtype}; they must be float in [0, 1] (images.float() / 255)"
             )
-        codes = output_tensor(self.backbone(images), len(images))
+        first = () if images is None else (images,)
+        given = (*first, *(value for value in inputs.values() if isinstance(value, Tensor)))
+        codes = output_tensor(self.backbone(*first, **inputs), given[0].shape[0] if given else 0)
         if codes.shape[1] != self.encoding.codebook.length:
             raise MultiwayError(
                 f"the network has {codes.shape[1]} outputs, but the codes of '{self.encoding.name}'"
                 f" are {self.encoding.codebook.length} long; build it with that many outputs or "
                 "use encode_model(network, encoding)"
             )
+        # Under autocast outputs have 16 bits, in which codes of norm 1000 would overflow.
+        dtype = self.encoding.codebook.vectors.dtype
+        codes = codes.to(torch.promote_types(codes.dtype, dtype))
         return codes if self.gain == 1.0 else self.gain * codes
 
-    def forward(self, images: Tensor) -> Tensor:
-        """The scores of `images` [N, C, H, W], [N, K]; the largest is the decision."""
-        return self.encoding.scores(self.codes(images))
+    def forward(
+        self,
+        images: Tensor | None = None,
+        labels: Tensor | None = None,
+        returns: Literal["scores", "codes"] | None = None,
+        pixel_values: Tensor | None = None,
+        **inputs: Any,
+    ) -> Any:
+        """Scores or, with labels, the loss: whatever wraps the model hooks this one call.
+
+        | call | gives |
+        |---|---|
+        | `model(images)` | scores [N, K]; the largest is the decision |
+        | `model(images, labels)` | the mean loss, a scalar |
+        | `model(images, labels, returns="scores")` | loss and scores; or `"codes"` [N, L] |
+        | `model(images, returns="codes")` | codes |
+        | `model(pixel_values=images, labels=labels)` | `{"loss": ..., "logits": scores}` |
+        """
+        if pixel_values is not None:
+            inputs["pixel_values"] = pixel_values
+        if labels is None:
+            codes = self.codes(images, **inputs)
+            loss = None
+        elif self._untried and self.training and not torch.compiler.is_compiling():
+            self._untried = False
+            with FirstBatch(self._known_head(), self.encoding) as batch:
+                codes = self.codes(images, **inputs)
+            loss = self.encoding.loss(codes, labels)
+            batch.check(codes, self.gain, loss)
+        else:
+            codes = self.codes(images, **inputs)
+            loss = self.encoding.loss(codes, labels)
+        if images is None:
+            scores = {"logits": self.encoding.scores(codes)}
+            return scores if loss is None else {"loss": loss, **scores}
+        if loss is not None and returns is None:
+            return loss
+        found = codes if returns == "codes" else self.encoding.scores(codes)
+        return found if loss is None else (loss, found)
 
     def loss(self, codes: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         """The encoding's training loss of `codes` [N, L] against `labels` [N]."""
@@ -154,8 +231,8 @@ class EncodedClassifier(
         """A network with K outputs and the same scores: inference costs what one-hot costs.
 
         Scores are linear in the codes and codes linear in the features h before the head, so both
-        matrices become one: `scores = (a C W) h + a C b`. The copy shares no weights with `self`.
-        Where the encoding normalises its codes (`ro-softmax`), their norm is folded too.
+        matrices become one, see `fold_head`. The copy shares no weights with `self`. Of
+        a transformers network it is one of the same class; else it returns a plain tensor.
 
         Raises:
             MultiwayError: the backbone's last linear layer cannot be found, or does more than its
@@ -163,38 +240,28 @@ class EncodedClassifier(
         """
         # The copy takes the new layer wherever the original has its head.
         network = copy.deepcopy(self.backbone, {id(self.head_layer()): self.folded_head()})
-        return _Folded(network).train(self.training)
+        return (network if is_pretrained(network) else Folded(network)).train(self.training)
 
     def head_layer(self) -> nn.Linear:
         """The backbone's last linear layer, which makes the codes."""
         path = find_head(self.backbone) if self.head is None else self.head
         return get_head(self.backbone, path)
 
-    def folded_head(self) -> nn.Module:
-        """The layer that makes scores [N, K] of the features before the head, see `fold`."""
-        head = self.head_layer()
-        if type(head).forward is not nn.Linear.forward:
-            raise MultiwayError(
-                f"the head is a {type(head).__name__}, whose forward pass is its own: it cannot be "
-                "folded into a plain Linear"
-            )
-        weight = self.gain * head.weight.detach().double()
-        bias = torch.zeros_like(weight[:, 0])
-        if head.bias is not None:
-            bias = self.gain * head.bias.detach().double()
-        book = self.encoding.codebook
-        to_scores = book.score_scale * book.vectors.double()
-        if self.encoding.kind == "cross-entropy":
-            to_scores = torch.eye(self.classes, dtype=weight.dtype, device=weight.device)
-        layer: nn.Module = _linear(to_scores @ weight, to_scores @ bias, like=head)
-        if self.encoding.kind == "cosine-cross-entropy":
-            layer = _Normalised(layer, weight, bias, book.beta, like=head)
-        return layer
+    def _known_head(self) -> nn.Linear | None:
+        try:
+            return self.head_layer()
+        except MultiwayError:
+            return None
 
-    def config(self) -> dict[str, Any]:
+    def folded_head(self) -> nn.Module:
+        """The layer that makes scores [N, K] of the features before the head, see `fold_head`."""
+        return fold_head(self.head_layer(), self.encoding, self.gain)
+
+    def describe(self) -> dict[str, Any]:
         """Everything but the tensors that `from_pretrained` needs to build this model again."""
+        scale = self.encoding.scale
         return {
-            "backbone": self.architecture,
+            "backbone": self.architecture or describe_pretrained(self.backbone),
             "encoding": {
                 "name": self.encoding.name,
                 "loss": self.encoding.kind,
@@ -202,14 +269,31 @@ class EncodedClassifier(
                 "classes": self.classes,
                 "length": self.encoding.codebook.length,
                 "beta": self.encoding.codebook.beta,
+                "scale": None if scale is None else scale.name,
             },
             "gain": self.gain,
             "head": self.head,
         }
 
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        state, prefix = args[:2]
+        given = state.get(f"{prefix}scale")
+        # Half precision keeps three digits.
+        if given is not None and not torch.allclose(
+            given.double().cpu(), self.scale.double().cpu(), rtol=0.01, atol=1e-6
+        ):
+            raise MultiwayError(
+                "the weights were trained at another scale: gain and loss weights "
+                f"{[float(f'{value:.4g}') for value in given.tolist()]}, and here "
+                f"{[float(f'{value:.4g}') for value in self.scale.tolist()]}; build the model with "
+                "the encoding, beta and scale that it was trained with, or use from_pretrained"
+            )
+        self._untried = False
+        super()._load_from_state_dict(*args, **kwargs)
+
     def _save_pretrained(self, save_directory: Path) -> None:
         # One key, so that the mixin finds nothing in the file that it takes for an argument.
-        write_json(save_directory / CONFIG, {"classifier": self.config()})
+        write_json(save_directory / CONFIG, {"classifier": self.describe()})
         save_weights(self, save_directory / WEIGHTS)
 
     @classmethod
@@ -273,9 +357,9 @@ def load_classifier(
             "save the weights as they were trained"
         )
     loss: Any = spec.loss
-    encoding = Encoding(Codebook(vectors, spec.codebook), loss, spec.name)
+    encoding = Encoding(Codebook(vectors, spec.codebook), loss, spec.name, spec.scale or "paper")
     book = encoding.codebook
-    outputs = book.length if fields.backbone is None else fields.backbone.outputs
+    outputs = getattr(fields.backbone, "outputs", book.length)
     for what, said, actual in (
         ("encoding.classes", spec.classes, book.classes),
         ("encoding.length", spec.length, book.length),
@@ -288,10 +372,13 @@ def load_classifier(
                 f"{actual:g}; one of the two files was altered or is another model's"
             )
     if isinstance(backbone, nn.Module):
-        backbone = _with_outputs(backbone, encoding, gain, head)
+        backbone = _with_outputs(backbone, encoding, head)
+    elif backbone is None and (network := rebuild_pretrained(architecture, encoding, head)):
+        backbone, architecture = network, None
     else:
         backbone = rebuild_backbone(architecture, trusted=backbone, where=str(directory))
     model = EncodedClassifier(backbone, encoding, gain, head, architecture)
+    tensors.setdefault("scale", model.scale)
     load_tensors(model, tensors, path)
     return model.eval()
 
@@ -303,26 +390,26 @@ def _read_config(directory: Path) -> ClassifierFields:
     return saved.classifier
 
 
-def _with_outputs(
-    network: nn.Module, encoding: Encoding, gain: float, head: str | None
-) -> nn.Module:
+def _with_outputs(network: nn.Module, encoding: Encoding, head: str | None) -> nn.Module:
     """`network`, with its head swapped as `encode_model` does where it still has the old one."""
     try:
         path = find_head(network) if head is None else head
         fits = get_head(network, path).out_features == encoding.codebook.length
     except MultiwayError:
         return network  # no head to be found: it must fit as it is
-    return network if fits else encode_model(network, encoding, gain, head).backbone
+    return network if fits else encode_model(network, encoding, head).backbone
 
 
 def encode_model(
-    network: nn.Module, encoding: Encoding, gain: float = 1.0, head: str | None = None
+    network: nn.Module, encoding: Encoding, head: str | None = None
 ) -> EncodedClassifier:
     """A copy of `network` with its head swapped for one that outputs codes.
 
     Works on plain modules whose last layer is `head`, `fc` or `classifier` or ends a Sequential,
-    on networks with timm's `get_classifier` and `reset_classifier`, and on transformers' image
-    classifiers. The new head is freshly initialised; train it, or the whole, on `model.loss`.
+    on networks with timm's `get_classifier` and `reset_classifier`, and on transformers'
+    classifiers. The new head begins as the old one turned into the space of the codes, so the
+    decisions are the network's own and the first steps have the size that they have with one-hot
+    labels (`swap_head`, `CodeScale.matched`). Train it on `model(images, labels)`.
 
     Args:
         network: images to [N, K] scores; left as it is.
@@ -336,56 +423,5 @@ def encode_model(
         torch.Size([2, 2000])
     """
     network = copy.deepcopy(network)
-    length = encoding.codebook.length
-    reset = getattr(network, "reset_classifier", None)
-    if head is None and callable(reset) and hasattr(network, "get_classifier"):
-        reset(length)
-        head = find_head(network)
-    else:
-        head = find_head(network) if head is None else head
-        old = get_head(network, head)
-        new = nn.Linear(old.in_features, length, bias=old.bias is not None)
-        replace_head(network, head, new.to(old.weight))
-    return EncodedClassifier(network, encoding, gain, head)
-
-
-class _Folded(nn.Module):
-    """A network that returns its scores as a plain tensor, whatever it wraps them in."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, images: Tensor) -> Tensor:
-        return output_tensor(self.network(images), len(images))
-
-
-class _Normalised(nn.Module):
-    """Scores of codes at norm beta, from features [N, d]: `beta * scores(f) / |f|`.
-
-    `f = W h + b` is never formed where it is long: `|f| = |R (h, 1)|` with the triangle R of
-    `[W b] = Q R`.
-    """
-
-    def __init__(
-        self, scores: nn.Module, weight: Tensor, bias: Tensor, beta: float, like: nn.Linear
-    ) -> None:
-        super().__init__()
-        both = torch.cat([weight, bias[:, None]], dim=1)
-        if both.shape[0] > both.shape[1]:
-            both = torch.linalg.qr(both, mode="r").R
-        self.scores = scores
-        self.norm = _linear(both[:, :-1], both[:, -1], like)
-        self.beta = beta
-
-    def forward(self, features: Tensor) -> Tensor:
-        length: Tensor = self.norm(features).norm(dim=1, keepdim=True).clamp_min(1e-12)
-        scores: Tensor = self.scores(features)
-        return scores * (self.beta / length)
-
-
-def _linear(weight: Tensor, bias: Tensor, like: nn.Linear) -> nn.Linear:
-    layer = nn.Linear(weight.shape[1], weight.shape[0])
-    layer.weight.data.copy_(weight)
-    layer.bias.data.copy_(bias)
-    return layer.to(like.weight)
+    head = swap_head(network, encoding, head)
+    return EncodedClassifier(network, encoding, head=head)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from multiway.checks import check_labels
+from multiway.code_scale import CodeScale, scale_codes
 from multiway.codebook import Codebook
 from multiway.decisions import decisions
 from multiway.errors import MultiwayError, choose
@@ -30,16 +33,19 @@ class Encoding(nn.Module):
     | name | codewords | loss |
     |---|---|---|
     | `1ofk` | one-hot | softmax cross-entropy; the codes are the logits |
-    | `ro` | random orthogonal, norm beta | mean squared error over the L outputs |
+    | `ro` | random orthogonal, norm beta | squared error |
     | `ro-softmax` | random orthogonal, unit | cross-entropy of softmax(s . e_i), s the unit code |
-    | `1ofk-mse` | one-hot | mean squared error |
-    | `padded` | one-hot, zeros to length L, norm beta | mean squared error |
-    | `hadamard`, `simplex`, `gaussian` | of that book | mean squared error |
+    | `1ofk-mse` | one-hot | squared error |
+    | `padded` | one-hot, zeros to length L, norm beta | squared error |
+    | `hadamard`, `simplex`, `gaussian` | of that book | squared error |
 
     Args:
         codebook: the codewords, [K, L].
         loss: how codes are drawn to the codewords.
         name: what the encoding is called in a configuration.
+        scale: of a squared error: `matched`, to train with the settings of one-hot labels
+            (`matched-adam` where the optimiser is of Adam's kind and its rate above 3e-3), or
+            `paper`, the mean over the L outputs. See `CodeScale`. Other losses have none.
 
     Example:
         >>> import torch
@@ -52,7 +58,13 @@ class Encoding(nn.Module):
         Kim et al. 2020, section 3 (`ro`) and appendix A (`ro-softmax`, `1ofk-mse`).
     """
 
-    def __init__(self, codebook: Codebook, loss: Loss = "mse", name: str = "custom") -> None:
+    def __init__(
+        self,
+        codebook: Codebook,
+        loss: Loss = "mse",
+        name: str = "custom",
+        scale: str = "matched",
+    ) -> None:
         super().__init__()
         choose("loss", loss, get_args(Loss))
         if loss == "cross-entropy" and codebook.kind != "one-hot":
@@ -63,6 +75,8 @@ class Encoding(nn.Module):
         self.codebook = codebook
         self.kind = loss
         self.name = name
+        given = scale_codes(scale, codebook)
+        self.scale: CodeScale | None = given if loss == "mse" else None
 
     @classmethod
     def make(
@@ -72,6 +86,7 @@ class Encoding(nn.Module):
         length: int | None = None,
         beta: float | None = None,
         seed: int = 0,
+        scale: str = "matched",
     ) -> Encoding:
         """The encoding called `name`; what is None takes the value the paper uses.
 
@@ -90,7 +105,7 @@ class Encoding(nn.Module):
             )
         if length is None:
             length = spec.default_length(classes)
-        return cls(spec.book(classes, length, beta, seed), spec.loss, name)
+        return cls(spec.book(classes, length, beta, seed), spec.loss, name, scale)
 
     def loss(self, codes: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         """The training loss of `codes` [N, L] against `labels` [N].
@@ -99,28 +114,47 @@ class Encoding(nn.Module):
             reduction: `mean` or `sum` over the batch (a scalar), or `none` ([N]).
         """
         choose("reduction", reduction, REDUCTIONS)
-        check_labels(labels, self.codebook.classes)
+        check_labels(labels, self.codebook.classes, values=False)
+        self._check_no_scores(codes)
         self.codebook.check_codes(codes, len(labels))
-        if self.kind == "mse":
-            target = self.codebook.vectors[labels]
-            if reduction == "mean":
-                return F.mse_loss(codes, target)
-            if reduction == "sum":
-                return F.mse_loss(codes, target, reduction="sum") / target.shape[1]
-            return F.mse_loss(codes, target, reduction="none").mean(dim=1)
+        # In 16 bits, as autocast leaves them, the squares of codes would overflow.
+        codes = codes.to(torch.promote_types(codes.dtype, self.codebook.vectors.dtype))
+        if self.scale is not None:
+            return self._squared_error(self.scale, codes, labels, reduction)
         logits = codes if self.kind == "cross-entropy" else self._cosines(codes)
         return F.cross_entropy(logits, labels, reduction=reduction)
+
+    def _squared_error(
+        self, scale: CodeScale, codes: Tensor, labels: Tensor, reduction: str
+    ) -> Tensor:
+        """a (z - T)^2 + b (|r|^2 - z^2) with r = codes / gain: b |r - T e_y|^2 and, where a is not
+        b, (a - b) (z - T)^2."""
+        target = self.codebook.vectors[labels]
+        # Of the mean squared error over the L outputs, in units of codes.
+        weight = scale.across * self.codebook.length / self.gain**2
+        if scale.along == scale.across and reduction == "mean":
+            loss = F.mse_loss(codes, target)
+        else:
+            loss = F.mse_loss(codes, target, reduction="none").mean(dim=1)
+            if scale.along != scale.across:
+                missed = ((codes - target) * target).sum(dim=1) / self.codebook.beta
+                ratio = scale.along / scale.across - 1
+                loss = loss + ratio / self.codebook.length * missed.square()
+            if reduction != "none":
+                loss = loss.mean() if reduction == "mean" else loss.sum()
+        return loss if weight == 1.0 else weight * loss
 
     def distance(self, codes: Tensor, others: Tensor) -> Tensor:
         """How far `codes` [N, L] are from `others` [N, L], [N], in the units of the loss.
 
-        The mean squared difference for a squared error; else KL(others || codes) of the softmax,
-        as TRADES has it.
+        The squared difference for a squared error, weighed as the part along a codeword is; else
+        KL(others || codes) of the softmax, as TRADES has it.
         """
         self.codebook.check_codes(others)
         self.codebook.check_codes(codes, len(others))
-        if self.kind == "mse":
-            return F.mse_loss(codes, others, reduction="none").mean(dim=1)
+        if self.scale is not None:
+            weight = self.scale.along * self.codebook.length / self.gain**2
+            return weight * F.mse_loss(codes, others, reduction="none").mean(dim=1)
         if self.kind != "cross-entropy":
             codes, others = self._cosines(codes), self._cosines(others)
         log_p, log_q = F.log_softmax(others, dim=1), F.log_softmax(codes, dim=1)
@@ -143,20 +177,61 @@ class Encoding(nn.Module):
         return decisions(self.scores(codes))
 
     @property
-    def unit(self) -> float:
-        """beta / sqrt(L), the root mean square of a codeword's entries; 1 for softmax losses.
+    def gain(self) -> float:
+        """What raw outputs are multiplied by to be codes: beta / T, see `CodeScale`."""
+        return 1.0 if self.scale is None else self.codebook.beta / self.scale.target
 
-        Outputs multiplied by it reach the codewords with values of order one (`gain`), and
-        a squared error divided by its square is measured in those units.
+    @property
+    def silence(self) -> float:
+        """The loss of outputs of zero: ln K, or a T^2 of a squared error."""
+        if self.scale is not None:
+            return self.scale.along * self.scale.target**2
+        return math.log(self.codebook.classes)
+
+    @torch.no_grad()
+    def code_head(self, head: nn.Linear) -> nn.Linear:
+        """A layer with L outputs that begins as `head`, a layer with K outputs, is.
+
+        Its weights are `start * Q V`, with V [K, d] those of `head` and Q [L, K] the isometry
+        nearest to the codewords (for orthogonal books they themselves). So the order of the scores
+        is that of the outputs of `head`, and the gradient to the features d has the norm that
+        cross-entropy has there, whatever L is.
+
+        Raises:
+            MultiwayError: the encoding's scale draws the head as any other layer.
         """
-        return self.codebook.beta / self.codebook.length**0.5 if self.kind == "mse" else 1.0
+        if self.scale is None or self.scale.start is None:
+            raise MultiwayError(
+                f"'{self.name}' has no matched start: its head is drawn as any other layer is"
+            )
+        unit = self.codebook.vectors.double() / self.codebook.beta
+        values, basis = torch.linalg.eigh(unit @ unit.T)
+        # A simplex lies in K - 1 dimensions.
+        roots = torch.where(values > 1e-9, values.clamp_min(1e-9).rsqrt(), 0)
+        turn = self.scale.start * ((basis * roots) @ basis.T @ unit).T
+        layer = nn.Linear(head.in_features, len(turn), bias=head.bias is not None)
+        layer.weight.copy_(turn @ head.weight.double().to(turn.device))
+        if head.bias is not None:
+            layer.bias.copy_(turn @ head.bias.double().to(turn.device))
+        return layer.to(head.weight)
+
+    def _check_no_scores(self, codes: Tensor) -> None:
+        """Refuse scores in the place of codes, the commonest mix-up."""
+        book = self.codebook
+        if codes.ndim == 2 and codes.shape[1] == book.classes != book.length:
+            raise MultiwayError(
+                f"the loss takes codes [N, {book.length}], and was given {list(codes.shape)}, as "
+                "scores are: write model(images, labels), or model.loss(model.codes(images), "
+                "labels)"
+            )
 
     def _cosines(self, codes: Tensor) -> Tensor:
         return F.normalize(codes, dim=1) @ self.codebook.vectors.T / self.codebook.beta
 
     def extra_repr(self) -> str:
         """What `print(model)` shows."""
-        return f"name={self.name}, loss={self.kind}"
+        scale = "" if self.scale is None else f", scale={self.scale.name}"
+        return f"name={self.name}, loss={self.kind}{scale}"
 
 
 Book = Callable[[int, int, float | None, int], Codebook]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import torch
 from torch import nn
 
-from multiway.errors import MultiwayError
+from multiway.encoding import Encoding
+from multiway.errors import MultiwayError, MultiwayWarning
 
-__all__ = ["Head", "find_head", "get_head", "replace_head"]
+__all__ = ["Head", "copy_start", "find_head", "get_head", "swap_head"]
 
 # Names under which classifiers keep their last layer: torchvision, timm, transformers and us.
 HEAD_NAMES = ("head", "fc", "classifier")
@@ -48,6 +51,12 @@ def find_head(network: nn.Module) -> Head:
         layer = _last_linear(block)
         if layer is not None:
             return paths[id(layer)]
+    squash = _squash(candidates)
+    if squash is not None:
+        raise MultiwayError(
+            f"{type(network).__name__} ends in {squash}, after its last linear layer: codes are "
+            "linear outputs; take it away, the loss needs none"
+        )
     names = [name for name, _ in network.named_children()]
     raise MultiwayError(
         f"cannot find the head of {type(network).__name__}: no linear layer is called "
@@ -71,10 +80,81 @@ def get_head(network: nn.Module, head: Head) -> nn.Linear:
     return layer
 
 
-def replace_head(network: nn.Module, head: Head, layer: nn.Linear) -> None:
-    """Put `layer` at the path `head`, in place."""
-    parent, _, name = head.rpartition(".")
-    setattr(network.get_submodule(parent), name, layer)
+def swap_head(network: nn.Module, encoding: Encoding, head: Head | None = None) -> Head:
+    """Give `network`, in place, a head that outputs the codes of `encoding`; returns its path.
+
+    At the `matched` scale the new head begins as the old one, turned into the space of the codes
+    (`Encoding.code_head`); one with another number of classes is first drawn anew, as PyTorch draws
+    a layer. At the `paper` scale, and for losses without a scale, it is drawn with L outputs.
+    """
+    path = find_head(network) if head is None else head
+    old = get_head(network, path)
+    _check_not_shared(network, path, old)
+    classes, length = encoding.codebook.classes, encoding.codebook.length
+    fits = old.out_features == classes
+    if not fits:
+        warnings.warn(
+            MultiwayWarning(
+                f"the head '{path}' has {old.out_features} outputs and the encoding {classes} "
+                "classes, so a new one is drawn; if that is no fine-tuning on other classes, make "
+                f"the encoding with classes={old.out_features}"
+            ),
+            stacklevel=3,
+        )
+    bias = old.bias is not None
+    if encoding.scale is not None and encoding.scale.start is not None:
+        new = encoding.code_head(old if fits else nn.Linear(old.in_features, classes, bias=bias))
+    else:
+        new = nn.Linear(old.in_features, length, bias=bias)
+    reset = getattr(network, "reset_classifier", None)
+    if head is None and callable(reset) and hasattr(network, "get_classifier"):
+        reset(length)  # for what timm keeps beside the layer itself
+        path = find_head(network)
+    parent, _, name = path.rpartition(".")
+    setattr(network.get_submodule(parent), name, new.to(old.weight))
+    return path
+
+
+def copy_start(network: nn.Module, one_hot: nn.Module, encoding: Encoding) -> None:
+    """Let `network`, with L outputs, start as its twin `one_hot`, with K, does; in place.
+
+    All weights but the head's are those of the twin, and the head is the twin's turned into the
+    space of the codes. A network whose head cannot be found, or that differs in more than its
+    head, is left as it was drawn.
+    """
+    if encoding.scale is None or encoding.scale.start is None:
+        return
+    try:
+        path = find_head(network)
+        twin = get_head(one_hot, path)
+    except MultiwayError:
+        return
+    swap_head(one_hot, encoding, path)
+    state, new = network.state_dict(), one_hot.state_dict()
+    if twin.out_features == encoding.codebook.classes and all(
+        name in state and state[name].shape == tensor.shape for name, tensor in new.items()
+    ):
+        network.load_state_dict(new)
+
+
+def _check_not_shared(network: nn.Module, path: Head, head: nn.Linear) -> None:
+    """Refuse a head whose weights are also another layer's: a swap would untie them."""
+    for name, module in network.named_modules(remove_duplicate=False):
+        weight = getattr(module, "weight", None)
+        if name != path and isinstance(weight, torch.Tensor) and weight is head.weight:
+            raise MultiwayError(
+                f"the head '{path}' shares its weights with '{name}': give the network a head of "
+                "its own before it is encoded"
+            )
+
+
+def _squash(candidates: list[Any]) -> str | None:
+    """The activation that a network ends in, by its class."""
+    for block in candidates:
+        last = list(block.children())[-1:] if isinstance(block, nn.Module) else []
+        if last and type(last[0]).__module__ == nn.ReLU.__module__:
+            return type(last[0]).__name__
+    return None
 
 
 def _last_linear(block: Any) -> nn.Linear | None:

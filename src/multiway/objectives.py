@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from multiway.classifier import EncodedClassifier
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, choose
+from multiway.folding import Folded
 from multiway.outputs import output_tensor
 
 __all__ = [
@@ -237,7 +238,8 @@ def scorer(model: nn.Module) -> nn.Module:
     """A network from images to plain scores [N, K]; a classifier with codes is folded (a copy)."""
     if isinstance(model, EncodedClassifier):
         try:
-            return model.fold().requires_grad_(False)
+            folded = model.fold().requires_grad_(False)
+            return folded if isinstance(folded, Folded) else Scores(folded)
         except MultiwayError:
             # Without a linear head to fold, the same scores come the long way.
             return model

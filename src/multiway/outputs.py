@@ -51,7 +51,7 @@ def output_tensor(output: Any, images: int) -> Tensor:
             f"the network returns a tensor of shape {list(tensor.shape)}; a classifier returns "
             "[N, outputs]"
         )
-    if len(tensor) != images:
+    if tensor.shape[0] != images:  # not len, which would fix the size of an exported batch
         # One row would be compared with all labels without a word.
         raise MultiwayError(
             f"the network returns {len(tensor)} rows for {images} images; a classifier returns "

@@ -327,7 +327,7 @@ def test_kappa_is_measured_in_squared_error_on_codes() -> None:
     encoding = Encoding.make("ro", classes=2, length=20)
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(12, 20))
-    source = EncodedClassifier(network, encoding, gain=encoding.unit)
+    source = EncodedClassifier(network, encoding)
     images = samples(Plane(0), count=6).images
     data = image_set(images, source(images).argmax(dim=1))
     attack = PGD(Linf(0.3), steps=5)

@@ -100,7 +100,7 @@ def encoded(name: str, length: int | None, seed: int = 0) -> EncodedClassifier:
     network = nn.Sequential(
         nn.Flatten(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, encoding.codebook.length)
     ).double()
-    return EncodedClassifier(network, encoding, gain=encoding.unit)
+    return EncodedClassifier(network, encoding)
 
 
 @pytest.mark.parametrize(("name", "length"), [("ro", 40), ("1ofk-mse", None), ("padded", 40)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -54,11 +56,13 @@ def test_cross_entropy_of_a_linear_model_weighs_them_by_its_probabilities() -> N
 def test_own_loss_of_codes_is_the_residual_through_the_weights() -> None:
     encoding = Encoding.make("ro", classes=3, length=40).double()
     network = linear(2, outputs=40)
-    model = EncodedClassifier(network, encoding, gain=encoding.unit)
+    model = EncodedClassifier(network, encoding)
     images, labels = samples()
+    target_norm = math.sqrt(2 * math.log(19 * 2))
     found = saliency({"ro": model}, images, labels)["ro"]
-    residual = model.codes(images).detach() - encoding.codebook.vectors[labels]
-    expected = 2 / 40 * encoding.unit * residual @ weights(network)
+    # The loss is |r - T e_y|^2 / 4 of the raw outputs r.
+    targets = target_norm / encoding.codebook.beta * encoding.codebook.vectors[labels]
+    expected = (network(images).detach() - targets) / 2 @ weights(network)
     torch.testing.assert_close(found, expected.view(5, *SHAPE))
 
 

@@ -25,11 +25,11 @@ def trained(data: ImageSet, seed: int) -> EncodedClassifier:
     # A tenth of the paper's length, at which a perfect hit is 1000 ahead as well: 2 beta^2 / L.
     encoding = Encoding.make("ro", 10, length=200, beta=1e5**0.5)
     network = build_backbone("wong", encoding.codebook.length)
-    model = EncodedClassifier(network, encoding, gain=encoding.unit)
+    model = EncodedClassifier(network, encoding)
     optimiser = torch.optim.Adam(model.parameters(), lr=4e-3)
     for _ in range(3):
         for index in torch.split(torch.randperm(len(images)), 64):
-            loss = model.loss(model.codes(images[index]), labels[index]) / encoding.unit**2
+            loss = model(images[index], labels[index])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()

@@ -33,7 +33,7 @@ def coded():
     encoding = Encoding.make("ro", classes=2, length=20)
     torch.manual_seed(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(16, 20))
-    return EncodedClassifier(network, encoding, gain=encoding.unit)
+    return EncodedClassifier(network, encoding)
 
 
 def coded_again():

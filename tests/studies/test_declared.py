@@ -307,7 +307,7 @@ def test_at_one_beta_nothing_but_the_length_changes() -> None:
         first = torch.rand(5, 6, generator=generator).double() - 0.5
         last = torch.zeros(6, length).double()
         last[:, :4] = torch.rand(6, 4, generator=generator).double() - 0.5
-        encoding = Encoding.make("padded", 4, length, beta=3.0).double()
+        encoding = Encoding.make("padded", 4, length, beta=3.0, scale="paper").double()
         for _ in range(steps):
             weights = first.requires_grad_(), last.requires_grad_()
             loss = encoding.loss((images @ first).tanh() @ last, labels)
@@ -322,7 +322,7 @@ def test_at_one_beta_nothing_but_the_length_changes() -> None:
     short, long = outputs(4, 600), outputs(40, 600)
     assert torch.allclose(long[:, :4], short, atol=1e-9)
     assert long[:, 4:].abs().max() < 1e-12
-    codes = Encoding.make("padded", 4, 4, beta=3.0).double()
+    codes = Encoding.make("padded", 4, 4, beta=3.0, scale="paper").double()
     assert codes.loss(short, labels) < codes.loss(outputs(4, 0), labels) / 2  # it did learn
 
 
@@ -331,3 +331,13 @@ def test_an_unknown_study_or_scale_is_named() -> None:
         declare("tranfser", SMOKE)
     with pytest.raises(MultiwayError, match="unknown scale 'smok': did you mean 'smoke'?"):
         scale_of("smok")
+
+
+def test_a_study_says_at_which_scale_its_codes_are_trained() -> None:
+    def said(name: str, scale: str) -> list[str]:
+        return [words for words in declared(name, scale).differs if "codes are trained" in words]
+
+    assert all("at the paper's scale" in words for words in said("transfer", "cpu"))
+    assert all("at the matched scale" in words for words in said("watermark", "cpu"))
+    assert len(said("transfer", "smoke")) == len(said("autoattack", "cpu")) == 1
+    assert said("intro", "smoke") == []

@@ -35,7 +35,7 @@ def tiny(tiny_npz: Path) -> ImageSet:
 def recipe(**changes: Any) -> Recipe:
     return Recipe.model_validate(
         {"name": "test", "lr": 0.01, "momentum": 0.5, "batch_size": 32, "epochs": 1,
-         "scale": "unit", **changes}
+         **changes}
     )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_the_attack_sees_the_weights_of_the_moment(tiny: ImageSet, name: str) ->
     start = noise(images, 0, "start")
     before = inner(images, labels, start)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-    (model.loss(model.codes(images), labels) / model.encoding.unit**2).backward()  # type: ignore[no-untyped-call]
+    model(images, labels).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
     after = inner(images, labels, start)
     assert not torch.equal(before, after)
@@ -137,7 +137,7 @@ def test_trades_distance_is_zero_at_home_and_the_divergence_elsewhere() -> None:
     assert plain.distance(one, one).abs().max() < 1e-6
     expected = F.kl_div(one.log_softmax(1), other.softmax(1), reduction="none").sum(1)
     assert torch.allclose(plain.distance(one, other), expected, atol=1e-6)
-    squared = Encoding.make("1ofk-mse", 4)
+    squared = Encoding.make("1ofk-mse", 4, scale="paper")
     assert torch.allclose(squared.distance(one, other), (one - other).square().mean(1))
     cosine = Encoding.make("ro-softmax", 4)
     assert torch.allclose(cosine.distance(one, 3 * one), torch.zeros(5), atol=1e-6)

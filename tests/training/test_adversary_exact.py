@@ -49,7 +49,10 @@ class ByHand:
         self.gain = float(model.gain)
         self.book = model.encoding.codebook.vectors.double().numpy()
         self.squared = model.encoding.name != "1ofk"
-        self.divisor = model.encoding.unit**2 if self.squared else 1.0
+        # The loss is |r - T e_y|^2 / 4 of raw outputs r, with T^2 = 2 ln(19 (K - 1)).
+        classes, length = self.book.shape
+        squares = (self.book[0] ** 2).sum() / (2 * np.log(19 * (classes - 1)))
+        self.divisor = 4 * squares / length if self.squared else 1.0
         self.speed = [np.zeros_like(self.weight), np.zeros_like(self.bias)]
 
     def codes(self, x: Array) -> Array:
@@ -165,7 +168,7 @@ def test_a_training_takes_the_steps_that_were_written_out(
     adversary = ADVERSARIES[name]
     recipe = Recipe.model_validate(
         {"name": "test", "lr": LR, "momentum": MOMENTUM, "batch_size": BATCH, "epochs": 1,
-         "scale": "unit", "adversary": {"eps": EPS, **adversary}}
+         "adversary": {"eps": EPS, **adversary}}
     )  # fmt: skip
     length = 12 if encoding == "ro" else None
     job = prepare(tiny, f"{__name__}:linear", encoding, recipe, seed=SEED, code_length=length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,8 @@ from multiway.training import (
 )
 from multiway.training.state import TrainingState, load_state, save_state
 
-SGD = Recipe(name="test", lr=0.01, momentum=0.5, batch_size=32, epochs=2, scale="unit")
-ADAM = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=2, scale="unit")
+SGD = Recipe(name="test", lr=0.01, momentum=0.5, batch_size=32, epochs=2)
+ADAM = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=2)
 
 
 @pytest.fixture
@@ -51,18 +52,18 @@ def test_it_is_plain_sgd_on_the_encodings_loss(tiny: ImageSet, tmp_path: Path) -
     job = prepare(tiny, "wong", "padded", SGD, code_length=20, seed=3)
     by_hand = prepare(tiny, "wong", "padded", SGD, code_length=20, seed=3).model.train()
     optimizer = torch.optim.SGD(by_hand.parameters(), lr=0.01, momentum=0.5)
-    unit = by_hand.encoding.unit
+    target_norm = math.sqrt(2 * math.log(19 * (len(tiny.classes) - 1)))
     for epoch in range(2):
         order = torch.randperm(300, generator=generator(3, "order", epoch))
         for chosen in torch.split(order, 32):
             images = tiny.images[chosen].float() / 255
-            code = by_hand.gain * by_hand.backbone(images)
-            target = by_hand.encoding.codebook.vectors[tiny.labels[chosen]]
-            loss = (code - target).square().mean() / unit**2
+            # Padded one-hot codes are unit vectors times beta.
+            target = torch.eye(20)[tiny.labels[chosen]] * target_norm
+            loss = (by_hand.backbone(images) - target).square().sum(dim=1).mean() / 4
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-    assert by_hand.gain == pytest.approx(unit)
+    assert by_hand.gain == pytest.approx(by_hand.encoding.codebook.beta / target_norm)
     model = run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     for (name, a), b in zip(model.named_parameters(), by_hand.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6, msg=name)
@@ -72,7 +73,7 @@ def test_it_is_plain_sgd_on_the_encodings_loss(tiny: ImageSet, tmp_path: Path) -
 def test_every_encoding_learns(
     encoding: str, tiny: ImageSet, tiny_npz: Path, tmp_path: Path
 ) -> None:
-    recipe = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=6, scale="unit")
+    recipe = Recipe(name="test", optimizer="adam", lr=0.003, batch_size=32, epochs=6)
     job = prepare(tiny, "wong", encoding, recipe)
     run_job(job, open_run(tmp_path / "run", job.config, resume=False))
     measured = accuracy(job.model, load(f"npz:{tiny_npz}", "test"))

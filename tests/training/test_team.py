@@ -34,7 +34,6 @@ lr: 0.05
 momentum: 0.5
 batch_size: {batch}
 epochs: {epochs}
-scale: unit
 """
 
 # Augmentation and an adversary are looked at one at a time: on black borders an adversary meets
@@ -359,7 +358,7 @@ def test_a_process_that_is_asked_to_end_between_two_steps_saves_them_whole(
 ) -> None:
     """Running statistics included."""
     monkeypatch.chdir(folder)
-    recipe = Recipe(name="mine", lr=0.05, batch_size=100, epochs=3, scale="unit")
+    recipe = Recipe(name="mine", lr=0.05, batch_size=100, epochs=3)
     job = prepare(load("npz:tiny.npz", "train"), "resnet-8-small", "ro", recipe, code_length=12)
     run, watch, team = open_run(folder / "run", job.config, False), Ending(job.model), Pair()
     before = signal.getsignal(signal.SIGTERM)

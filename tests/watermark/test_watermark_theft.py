@@ -43,7 +43,7 @@ from multiway.watermark import (
     steal,
 )
 
-QUICK = Recipe(name="quick", optimizer="adam", lr=3e-3, batch_size=100, epochs=1, scale="unit")
+QUICK = Recipe(name="quick", optimizer="adam", lr=3e-3, batch_size=100, epochs=1)
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ def train(
     code_length: CodeLength = None,
     beta: Beta = None,
     code_seed: CodeSeed = 0,
+    scale: Annotated[
+        str | None,
+        typer.Option("--scale", help="Of codes: matched or paper. [default: the recipe's]"),
+    ] = None,
     epochs: Epochs = None,
     lr: LearningRate = None,
     momentum: Annotated[float | None, Number("--momentum", help="Instead of the recipe's.")] = None,
@@ -128,7 +132,9 @@ def train(
     images = mw.data.load(data, "train", data_dir, image_size)
     test = mw.data.load(data, "test", data_dir, image_size)
     plan = training.default_recipe(images) if recipe is None else training.load_recipe(recipe)
-    plan = plan.override(epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size)
+    plan = plan.override(
+        scale=scale, epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size
+    )
     plan = plan.with_adversary(
         adversary,
         eps=paper_eps(data) if eps is None and _is_new(adversary, plan) else eps,

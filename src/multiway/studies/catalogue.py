@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
+from typing import Any
 
+from multiway.encoding import ENCODINGS
 from multiway.errors import choose
+from multiway.studies.models import Model
 from multiway.studies.result import SCALES, StudyResult
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
@@ -37,7 +41,39 @@ def declare(name: str, scale: Scale) -> Study:
     """The study called `name` at that scale."""
     module = import_module(f"multiway.studies.{choose('study', name, STUDIES)}")
     build: Callable[[Scale], Study] = module.declare
-    return build(scale)
+    study = build(scale)
+    return replace(study, differs=(*study.differs, *_code_scales(study)))
+
+
+# By the name of a recipe's scale; 1ofK and `ro-softmax` have none.
+_WORDS = {
+    "paper": "codes are trained at the paper's scale (beta 1000 at length 2000, the mean over "
+    "outputs)",
+    "matched": "codes are trained at the matched scale, with one-hot's settings, not at the "
+    "paper's",
+}
+
+
+def _code_scales(study: Study) -> list[str]:
+    """At which scale its networks learn their codes."""
+    waiting: list[Any] = [*(cell.measure for cell in study.cells), *study.pictures.values()]
+    seen: set[int] = set()
+    scales = set()
+    # By their fields, not as a store finds them: that needs the data, which may not be here yet.
+    while waiting:
+        record = waiting.pop()
+        if id(record) in seen:
+            continue
+        seen.add(id(record))
+        if isinstance(record, Model) and ENCODINGS[record.encoding].loss == "mse":
+            scales.add(record.recipe.scale)
+        if is_dataclass(record):
+            waiting += [getattr(record, field.name) for field in fields(record)]
+        elif isinstance(record, (tuple, list)):
+            waiting += record
+        elif isinstance(record, Mapping):
+            waiting += record.values()
+    return [_WORDS[name] for name in sorted(scales)]
 
 
 def in_order(results: Iterable[StudyResult]) -> list[StudyResult]:

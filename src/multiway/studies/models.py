@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,12 @@ class Model(Artifact):
         for name in self.codes:
             del found[name]
         classes = len(self.images.load().classes)
-        return {**found, "codewords": _codewords(self.encoding, classes, *self.codes.values())}
+        return {
+            **found,
+            "codewords": _codewords(
+                self.encoding, classes, *self.codes.values(), self.recipe.code_scale
+            ),
+        }
 
     def job(self, store: Store) -> Job:
         """Its training, ready to start."""
@@ -122,11 +127,16 @@ class _Steps:
 
 @lru_cache(maxsize=256)
 def _codewords(
-    encoding: str, classes: int, length: int | None, beta: float | None, seed: int
+    encoding: str, classes: int, length: int | None, beta: float | None, seed: int, scale: str
 ) -> dict[str, Any]:
-    """The codewords by their bits, which are the same on every machine."""
-    book = Encoding.make(encoding, classes, length, beta, seed).codebook
-    return {"length": book.length, "sha256": hash_tensors(book.vectors)}
+    """The codewords by their bits, which are the same on every machine, and their scale."""
+    code = Encoding.make(encoding, classes, length, beta, seed, scale)
+    book = code.codebook
+    return {
+        "length": book.length,
+        "sha256": hash_tensors(book.vectors),
+        "scale": None if code.scale is None else asdict(code.scale),
+    }
 
 
 @lru_cache(maxsize=4)

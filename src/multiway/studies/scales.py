@@ -196,9 +196,9 @@ _SCALES: dict[str, Scale] = {
         images=100,
         hard_images=50,
         clean={
-            "A": Setting("mnist5k", "wong", "digits", {"epochs": 3}, 0.2),
+            "A": Setting("mnist5k", "wong", "digits", {"epochs": 3, "scale": "paper"}, 0.2),
             # Without convolutions, and so unlike A as can be.
-            "C": Setting("mnist5k", "d", "digits", {"epochs": 3}, 0.2),
+            "C": Setting("mnist5k", "d", "digits", {"epochs": 3, "scale": "paper"}, 0.2),
         },
         robust={
             "MNIST": Setting(

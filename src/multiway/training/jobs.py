@@ -15,8 +15,12 @@ from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
+<<<<<<< HEAD
 from multiway.files import kind_of
 from multiway.memory import check_memory
+=======
+from multiway.heads import copy_start
+>>>>>>> 7d2f634 (Codes train at the scale of one-hot labels, derived from cross-entropy; forward gives the loss; the scale is in config and state)
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective
@@ -30,6 +34,7 @@ __all__ = [
     "check_class_names",
     "check_weights",
     "default_recipe",
+    "first_weights",
     "load_run",
     "load_trained_on",
     "make_job",
@@ -59,18 +64,34 @@ def prepare(
         seed: of weights, order, dropout and augmentation. The codes have a seed of their own.
         validation: share of the training images held out, stratified, and never trained on.
     """
-    code = Encoding.make(encoding, len(data.classes), code_length, beta, code_seed)
+    classes = len(data.classes)
+    code = Encoding.make(encoding, classes, code_length, beta, code_seed, recipe.code_scale)
     sizes = {
         "outputs": code.codebook.length,
         "channels": data.channels,
         "size": _square_size(data),
     }
-    with isolated():
-        seeded(seed, "weights")
-        network = build_backbone(backbone, **sizes)
-    gain = code.unit if recipe.scale == "unit" else 1.0
-    model = EncodedClassifier(network, code, gain, architecture={"name": backbone, **sizes})
+    architecture = {"name": backbone, **sizes}
+    network = first_weights(architecture, code, seed, "weights")
+    model = EncodedClassifier(network, code, architecture=architecture)
     return make_job(model, data, recipe, seed=seed, code_seed=code_seed, validation=validation)
+
+
+def first_weights(
+    architecture: dict[str, Any], encoding: Encoding, seed: int, purpose: str
+) -> nn.Module:
+    """The backbone of `architecture` as it starts; at the matched scale, as its one-hot twin does.
+
+    The twin is drawn from the same seed, so networks of one seed differ in their labels alone.
+    """
+    with isolated():
+        seeded(seed, purpose)
+        network = build_backbone(**architecture)
+        if encoding.scale is not None and encoding.scale.start is not None:
+            seeded(seed, purpose)
+            twin = build_backbone(**{**architecture, "outputs": encoding.codebook.classes})
+            copy_start(network, twin, encoding)
+    return network
 
 
 def make_job(
@@ -116,7 +137,7 @@ def make_job(
             )
         train, held_out = data.take(rest), data.take(chosen)
     config = {
-        "classifier": model.config(),
+        "classifier": model.describe(),
         "data": {
             "name": data.name,
             "sha256": data.sha256,

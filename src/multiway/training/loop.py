@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, flip, pad_crop, to_float
-from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.files import kind_of
 from multiway.randomness import generator, isolated, seeded
@@ -105,8 +104,7 @@ class _Training:
         self.per_epoch = self.recipe.steps_per_epoch(len(job.train))
         # The whole set lies on the device as bytes; a batch at a time becomes float there.
         self.images, self.labels = job.train.images.to(device), job.train.labels.to(device)
-        divisor = self.model.encoding.unit**2 if self.recipe.scale == "unit" else 1.0
-        self.limit = DIVERGED * _loss_of_silence(self.model.encoding) / divisor
+        self.limit = DIVERGED * self.model.encoding.silence
         self.progress = TrainingState(fingerprint=config_digest(job.config))
         # The model's buffers at the beginning of a step in hand; empty between two steps.
         self.means_before: list[Tensor] = []
@@ -115,8 +113,7 @@ class _Training:
         if self.adversary is not None:
             self.inner = InnerAttack(self.model, self.adversary)
             self.watched = watched_images(job.train, self.seed, device)
-        codes = team.setup(_Codes(self.model))
-        self.outer = OuterLoss(self.model, codes, self.inner, divisor)
+        self.outer = OuterLoss(self.model, team.setup(self.model), self.inner)
 
     def go(self, save_every: float) -> None:
         """Train to the last step."""
@@ -303,17 +300,6 @@ class _Training:
             save_state(self.run.state, self.model, self.optimizer, self.progress)
 
 
-class _Codes(nn.Module):
-    """A classifier whose forward pass gives codes: what a team wraps."""
-
-    def __init__(self, model: EncodedClassifier) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, images: Tensor) -> Tensor:
-        return self.model.codes(images).float()  # under autocast they are bfloat16
-
-
 def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimizer:
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
@@ -327,10 +313,3 @@ def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimize
         nesterov=recipe.nesterov,
         weight_decay=recipe.weight_decay,
     )
-
-
-def _loss_of_silence(encoding: Encoding) -> float:
-    """The loss of a network that outputs zeros: log K, or beta^2 / L."""
-    vectors = encoding.codebook.vectors
-    labels = torch.arange(len(vectors), device=vectors.device)
-    return float(encoding.loss(torch.zeros_like(vectors), labels))

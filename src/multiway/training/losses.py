@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from torch import Tensor, cat
+from torch import Tensor, cat, nn
 
 from multiway.classifier import EncodedClassifier
 from multiway.training.adversary import InnerAttack
@@ -23,20 +21,18 @@ class OuterLoss:
 
     Args:
         model: whose encoding's loss it is.
-        codes: images [N, C, H, W] to codes [N, L]; `model.codes`, or what a team makes of it. It
-            is called once a batch, with clean and attacked images together.
+        network: the model, or what a team makes of it; called as the model is, once a batch, with
+            clean and attacked images together.
         inner: who attacks; None for nobody.
-        divisor: of every loss, see `Recipe.scale`.
     """
 
     def __init__(
         self,
         model: EncodedClassifier,
-        codes: Callable[[Tensor], Tensor],
+        network: nn.Module,
         inner: InnerAttack | None,
-        divisor: float,
     ) -> None:
-        self.model, self.codes, self.inner, self.divisor = model, codes, inner, divisor
+        self.model, self.network, self.inner = model, network, inner
 
     def __call__(
         self, images: Tensor, labels: Tensor, start: Tensor | None, share: float
@@ -49,19 +45,22 @@ class OuterLoss:
         """
         model = self.model
         if self.inner is None:
-            codes = self.codes(images)
-            return model.loss(codes, labels) / self.divisor, codes
+            loss, codes = self.network(images, labels, returns="codes")
+            return loss, codes
         adversary = self.inner.adversary
         attacked = self.inner(images, labels, start, share)
         if adversary.outer == "trades":
-            codes, clean = self.codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
+            codes, clean = self._codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
             away = model.encoding.distance(codes, clean).mean()
             loss = model.loss(clean, labels) + adversary.trades_weight * away
         elif adversary.clean_weight:
-            codes, clean = self.codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
+            codes, clean = self._codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
             loss = model.loss(codes, labels) + adversary.clean_weight * model.loss(clean, labels)
             loss = loss / (1 + adversary.clean_weight)
         else:
-            codes = self.codes(attacked)
-            loss = model.loss(codes, labels)
-        return loss / self.divisor, codes
+            loss, codes = self.network(attacked, labels, returns="codes")
+        return loss, codes
+
+    def _codes(self, images: Tensor) -> Tensor:
+        codes: Tensor = self.network(images, returns="codes")
+        return codes

@@ -8,7 +8,19 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+<<<<<<< HEAD
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+=======
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+>>>>>>> 7d2f634 (Codes train at the scale of one-hot labels, derived from cross-entropy; forward gives the loss; the scale is in config and state)
 
 from multiway.errors import MultiwayError, UnusableFile, choose, nearest
 from multiway.training.adversary import Adversary
@@ -79,14 +91,24 @@ class Recipe(BaseModel):
     steps: int | None = Field(default=None, ge=1)
     schedule: Schedule = Schedule()
     augment: Literal["none", "pad-crop-flip"] = "none"
-    scale: Literal["paper", "unit"] = Field(
-        default="paper",
-        description="'unit' multiplies outputs by beta/sqrt(L) and divides a squared error by "
-        "its square, so that outputs and losses have the size they have with one-hot labels",
+    scale: Literal["matched", "paper"] = Field(
+        default="matched",
+        description="of a squared error: 'matched' sizes outputs, losses and the head's first "
+        "weights as with one-hot labels; 'paper' is the mean over the L outputs",
     )
     adversary: Adversary | None = Field(
         default=None, description="who attacks the batches; nobody when left out"
     )
+
+    @field_validator("scale", mode="before")
+    @classmethod
+    def _not_the_old_scale(cls, value: Any) -> Any:
+        if value == "unit":
+            raise ValueError(
+                "the scale 'unit' of earlier versions is gone: take 'matched', which trains as "
+                "one-hot labels do, or 'paper'"
+            )
+        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Recipe:
@@ -97,6 +119,12 @@ class Recipe(BaseModel):
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov needs a momentum above 0")
         return self
+
+    @property
+    def code_scale(self) -> str:
+        """The scale of codes that `scale` means with this optimiser, one of `SCALES`."""
+        adam = self.scale == "matched" and self.optimizer == "adam"
+        return "matched-adam" if adam else self.scale
 
     def identity(self) -> dict[str, Any]:
         """What counts of it, for a key; its name and where it comes from are for readers.

@@ -11,13 +11,16 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
-from multiway.backbones import build_backbone
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.heads import find_head
+<<<<<<< HEAD
 from multiway.randomness import isolated, seeded
 from multiway.training import Job, Recipe, check_weights, prepare
+=======
+from multiway.training import Job, Recipe, first_weights, prepare
+>>>>>>> 7d2f634 (Codes train at the scale of one-hot labels, derived from cross-entropy; forward gives the loss; the scale is in config and state)
 from multiway.watermark.embedding import check_all_classes
 
 __all__ = ["STARTS", "FrozenClassifier", "steal"]
@@ -144,9 +147,7 @@ def _draw_anew(model: EncodedClassifier, seed: int) -> None:
     with, and keep both accuracy and mark as no independent thief does.
     """
     assert model.architecture is not None
-    with isolated():
-        seeded(seed, "theft")
-        fresh = build_backbone(**model.architecture)
+    fresh = first_weights(model.architecture, model.encoding, seed, "theft")
     model.backbone.load_state_dict(fresh.state_dict())
 
 

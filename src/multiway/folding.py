@@ -1,0 +1,82 @@
+"""Folding: scores are linear in codes and codes in features, so one matrix does for both."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from multiway.encoding import Encoding
+from multiway.errors import MultiwayError
+from multiway.outputs import output_tensor
+
+__all__ = ["Folded", "fold_head"]
+
+
+def fold_head(head: nn.Linear, encoding: Encoding, gain: float) -> nn.Module:
+    """The layer that makes scores [N, K] of the features before `head`.
+
+    `scores = (a C W) h + a C b`, with the codewords C and the scale a of the scores. Where the
+    encoding normalises its codes (`ro-softmax`), their norm is folded too.
+
+    Raises:
+        MultiwayError: `head` does more than its weights say.
+    """
+    if type(head).forward is not nn.Linear.forward:
+        raise MultiwayError(
+            f"the head is a {type(head).__name__}, whose forward pass is its own: it cannot be "
+            "folded into a plain Linear"
+        )
+    weight = gain * head.weight.detach().double()
+    bias = torch.zeros_like(weight[:, 0])
+    if head.bias is not None:
+        bias = gain * head.bias.detach().double()
+    book = encoding.codebook
+    to_scores = book.score_scale * book.vectors.double()
+    if encoding.kind == "cross-entropy":
+        to_scores = torch.eye(book.classes, dtype=weight.dtype, device=weight.device)
+    layer: nn.Module = _linear(to_scores @ weight, to_scores @ bias, like=head)
+    if encoding.kind == "cosine-cross-entropy":
+        layer = _Normalised(layer, weight, bias, book.beta, like=head)
+    return layer
+
+
+class Folded(nn.Module):
+    """A network that returns its scores as a plain tensor, whatever it wraps them in."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        return output_tensor(self.network(images), images.shape[0])
+
+
+class _Normalised(nn.Module):
+    """Scores of codes at norm beta, from features [N, d]: `beta * scores(f) / |f|`.
+
+    `f = W h + b` is never formed where it is long: `|f| = |R (h, 1)|` with the triangle R of
+    `[W b] = Q R`.
+    """
+
+    def __init__(
+        self, scores: nn.Module, weight: Tensor, bias: Tensor, beta: float, like: nn.Linear
+    ) -> None:
+        super().__init__()
+        both = torch.cat([weight, bias[:, None]], dim=1)
+        if both.shape[0] > both.shape[1]:
+            both = torch.linalg.qr(both, mode="r").R
+        self.scores = scores
+        self.norm = _linear(both[:, :-1], both[:, -1], like)
+        self.beta = beta
+
+    def forward(self, features: Tensor) -> Tensor:
+        length: Tensor = self.norm(features).norm(dim=1, keepdim=True).clamp_min(1e-12)
+        scores: Tensor = self.scores(features)
+        return scores * (self.beta / length)
+
+
+def _linear(weight: Tensor, bias: Tensor, like: nn.Linear) -> nn.Linear:
+    layer = nn.Linear(weight.shape[1], weight.shape[0])
+    layer.weight.data.copy_(weight)
+    layer.bias.data.copy_(bias)
+    return layer.to(like.weight)
