@@ -139,7 +139,12 @@ class Goal:
         self, images: Tensor, labels: Tensor, targets: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The objective [N] and the scores [N, K] of `images`, from one forward pass."""
-        outputs = self.network(images)
+        return self.of(self.network(images), labels, targets)
+
+    def of(
+        self, outputs: Tensor, labels: Tensor, targets: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The objective [N] and the scores [N, K] at the network's `outputs`."""
         if self.encoding is not None:
             wanted = labels if targets is None else targets
             loss = self.encoding.loss(outputs, wanted, reduction="none")

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count, check_scores, warn
+from multiway.attacks.fast_network import PROBED, fast_goal
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
-from multiway.objectives import bind
 from multiway.results import Cell, Result
 from multiway.statistics import mean
 
@@ -153,9 +153,11 @@ def gradient_signs(
     parts: dict[str, list[Tensor]] = {}
     broken = 0
     with untouched(model), torch.enable_grad():
-        goal = bind(model, objective)
+        # At a convolution that has swallowed its normalisation the gradient is another one.
+        goal = fast_goal(model, objective, to_float(data.images[:PROBED], device), not features)
         goal.network.eval()
-        for chosen in torch.split(torch.arange(len(data)), batch_size):
+        together = min(batch_size, getattr(goal.network, "piece", None) or batch_size)
+        for chosen in torch.split(torch.arange(len(data)), together):
             images = to_float(data.images[chosen], device).requires_grad_()
             with _recorded(goal.network, features) as outputs:
                 value, scores = goal.value(images, data.labels[chosen].to(device))

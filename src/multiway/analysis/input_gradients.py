@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from multiway.attacks import AttackWarning
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count, check_labels_and_targets, check_placement
+from multiway.attacks.fast_network import fast_goal
 from multiway.checks import check_images
 from multiway.errors import MultiwayError
-from multiway.objectives import bind
 from multiway.outputs import output_tensor
 
 __all__ = ["saliency"]
@@ -75,7 +75,7 @@ def _gradients(
         with torch.no_grad():
             classes = output_tensor(model(images[:1]), 1).shape[1]
         check_labels_and_targets(images, labels, None, classes)
-        goal = bind(model, objective)
+        goal = fast_goal(model, objective, images)
         for chosen in torch.split(torch.arange(len(images)), batch_size):
             ascent = goal.ascend(images[chosen], labels[chosen])
             parts.append(ascent.gradient)

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from multiway.analysis.input_gradients import saliency
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count
+from multiway.attacks.fast_network import fast_goal
 from multiway.classifier import EncodedClassifier
 from multiway.errors import MultiwayError, choose
 from multiway.memory import check_memory
-from multiway.objectives import bind, margin
+from multiway.objectives import margin
 from multiway.threat import make_streams
 
 __all__ = [
@@ -155,7 +156,7 @@ def landscapes(
     surfaces = []
     for name, model in models.items():
         with untouched(model), torch.no_grad():
-            measure = quantity_of(model, quantity)
+            measure = quantity_of(model, quantity, images)
             for image, label, gradient, direction, number in zip(
                 images, labels, gradients[name], noise, numbers, strict=True
             ):
@@ -207,11 +208,16 @@ def _grid(
 
 
 def quantity_of(
-    model: nn.Module, quantity: str
+    model: nn.Module, quantity: str, examples: Tensor
 ) -> Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """From images and labels to the quantity and the margin, [N] each; see `landscapes`."""
-    ahead = bind(model, "margin")
-    goal = bind(model, "own") if quantity == "paper" and _trained_to_codes(model) else ahead
+    """From images and labels to the quantity and the margin, [N] each; see `landscapes`.
+
+    Args:
+        examples: some images of the kind that will be measured.
+    """
+    ahead = goal = fast_goal(model, "margin", examples)
+    if quantity == "paper" and _trained_to_codes(model):
+        goal = fast_goal(model, "own", examples)
 
     def measure(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         value, scores = goal.value(images, labels)

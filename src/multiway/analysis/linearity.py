@@ -67,7 +67,7 @@ def nonlinearity(
     way = (landscape_axis(eps, points) + eps) / 2
     bends = []
     with untouched(model), torch.no_grad():
-        measure = quantity_of(model, quantity)
+        measure = quantity_of(model, quantity, images)
         for chosen in torch.split(torch.arange(len(images)), batch_size):
             some, true = images[chosen], labels[chosen]
             direction = saliency({"model": model}, some, true, objective)["model"].sign()

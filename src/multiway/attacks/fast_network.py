@@ -14,7 +14,17 @@ from multiway.attacks.norm_folding import fold_norms
 from multiway.classifier import EncodedClassifier
 from multiway.objectives import Goal, Scores, bind, scorer
 
-__all__ = ["Arranged", "FastNetwork", "Plan", "agree", "fast_goal", "fast_network", "plan_for"]
+__all__ = [
+    "PROBED",
+    "Arranged",
+    "FastNetwork",
+    "Plan",
+    "agree",
+    "fast_goal",
+    "fast_network",
+    "plan_for",
+    "repeats",
+]
 
 # Bytes that the largest layer's output may have for the images that run together. Beyond 32 MB the
 # C library hands every tensor back to the system, which clears it anew for each pass: measured,
@@ -158,7 +168,9 @@ def plan_for(model: nn.Module, images: Tensor) -> Plan:
     return Plan(min(max(together, FEWEST_TOGETHER), MOST_TOGETHER), channels_last=True)
 
 
-def fast_network(model: nn.Module, images: Tensor, scores: Tensor) -> FastNetwork:
+def fast_network(
+    model: nn.Module, images: Tensor, scores: Tensor, norms: bool = True
+) -> FastNetwork:
     """The fastest network that gives a few of `images` [N, ...] the `scores` [N, K] of `model`.
 
     In pieces, channels last and with normalisations folded, as `plan_for` says; with the head
@@ -169,22 +181,27 @@ def fast_network(model: nn.Module, images: Tensor, scores: Tensor) -> FastNetwor
 
     Args:
         model: in eval mode, with frozen weights.
+        norms: whether normalisations may be folded, which changes what convolutions put out.
     """
     few, expected = images[:PROBED], scores[:PROBED]
     plan = plan_for(model, few)
     if not plan.as_it_stands and not _independent(model, few, expected):
         plan = Plan(why=DEPENDENT)
-    for quick in _candidates(model, few, plan):
-        if quick.plan.as_it_stands or _repeats(quick.scores, few, expected):
+    for quick in _candidates(model, few, plan, norms):
+        if quick.plan.as_it_stands or repeats(quick.scores, few, expected):
             return quick
     return FastNetwork.as_it_stands(model, plan.why or DIFFERENT)
 
 
-def fast_goal(model: nn.Module, objective: str, images: Tensor, kappa: float | None = None) -> Goal:
-    """The objective on the fastest network for `model`, in eval mode, at images like `images`."""
+def fast_goal(model: nn.Module, objective: str, images: Tensor, norms: bool = True) -> Goal:
+    """The objective on the fastest network for `model`, in eval mode, at images like `images`.
+
+    Args:
+        norms: see `fast_network`.
+    """
     few = images[:PROBED]
     with torch.no_grad():
-        return fast_network(model, few, Scores(model)(few)).goal(objective, kappa)
+        return fast_network(model, few, Scores(model)(few), norms).goal(objective)
 
 
 def agree(scores: Tensor, expected: Tensor) -> bool:
@@ -234,10 +251,10 @@ def _largest_output(model: nn.Module, image: Tensor) -> int:
     return max(sizes)
 
 
-def _candidates(model: nn.Module, few: Tensor, plan: Plan) -> Iterator[FastNetwork]:
+def _candidates(model: nn.Module, few: Tensor, plan: Plan, norms: bool) -> Iterator[FastNetwork]:
     """Networks that may do for `model`, the fastest first."""
     folded = None
-    if not plan.as_it_stands:
+    if norms and not plan.as_it_stands:
         # What cannot be copied is not folded.
         with contextlib.suppress(RuntimeError, TypeError, ValueError):
             folded = fold_norms(model, few)
@@ -245,17 +262,18 @@ def _candidates(model: nn.Module, few: Tensor, plan: Plan) -> Iterator[FastNetwo
     plans = [plan] if plan.as_it_stands else [plan, replace(plan, channels_last=False)]
     folds = isinstance(model, EncodedClassifier) and plan.why not in (HOOKS, COMPILED)
     heads = [True, False] if folds else [False]
-    for some, norms in models:
+    for some, count in models:
         for head in heads:
             network = scorer(some) if head else Scores(some)
             if head and network is some:
                 continue
             for each in plans:
-                made = replace(each, norms=norms, head=head)
+                made = replace(each, norms=count, head=head)
                 yield FastNetwork(Arranged(network, made), some, made)
 
 
-def _repeats(network: nn.Module, images: Tensor, expected: Tensor) -> bool:
+def repeats(network: nn.Module, images: Tensor, expected: Tensor) -> bool:
+    """Whether `network` can run, and makes of `images` what is `expected` of it."""
     try:
         return agree(network(images), expected)
     except (RuntimeError, TypeError, ValueError):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
+from multiway.attacks.fast_network import PROBED, Arranged, Plan, plan_for, repeats
+from multiway.attacks.norm_folding import FoldedNorms, fold_norms
 from multiway.classifier import EncodedClassifier
 from multiway.errors import MultiwayError
 from multiway.objectives import bind
@@ -157,7 +160,8 @@ class InnerAttack:
     The attack sees the network in eval mode: without dropout, and without a say in the running
     means of batch normalisation. Its copies of the network share the memory of the weights but
     are frozen, so no time goes into gradients that nobody asked for; margin, ce and dlr go
-    through a folded head, which costs what one-hot outputs cost.
+    through a folded head, which costs what one-hot outputs cost. The network runs by the plan that
+    suits it (`attacks.fast_network`), as under any other attack.
 
     Args:
         model: the model in training, on its device; its weights must stay where they are.
@@ -167,12 +171,17 @@ class InnerAttack:
     def __init__(self, model: EncodedClassifier, adversary: Adversary) -> None:
         self.model, self.adversary = model, adversary
         self.folded: nn.Module | None = None
-        if adversary.objective == "own":
-            self.twin = _frozen_twin(model)
-        else:
+        instead: dict[int, nn.Module] = {}
+        if adversary.objective != "own":
             self.folded = model.folded_head().requires_grad_(False)
-            self.twin = _frozen_twin(model, {id(model.head_layer()): self.folded})
-            self.goal = bind(model, adversary.objective, network=_Backbone(self.twin))
+            instead[id(model.head_layer())] = self.folded
+        self.twin = _Outputs(_frozen_twin(model, instead), folded=self.folded is not None)
+        self.goal = None
+        if self.folded is not None:
+            self.goal = bind(model, adversary.objective, network=self.twin)
+        # How the twin runs, once there are images to see it by.
+        self.network: Arranged | None = None
+        self.norms: FoldedNorms | None = None
 
     def __call__(
         self, images: Tensor, labels: Tensor, start: Tensor | None, share: float = 1.0
@@ -190,6 +199,10 @@ class InnerAttack:
             return images
         if self.folded is not None:
             self.folded.load_state_dict(self.model.folded_head().state_dict())
+        if self.network is None:
+            self._prepare(images[:PROBED])
+        elif self.norms is not None:
+            self.norms.refresh()
         low, high = (images - eps).clamp_min_(0), (images + eps).clamp_max_(1)
         points = images
         if start is not None:
@@ -208,36 +221,65 @@ class InnerAttack:
                 points = torch.clamp(points, low, high)
         return points
 
+    @torch.no_grad()
+    def _prepare(self, few: Tensor) -> None:
+        """Choose the plan by a `few` images; it has to repeat the twin's outputs."""
+        expected, plan = self.twin(few), plan_for(self.twin, few)
+        if not plan.as_it_stands:
+            self.norms = fold_norms(self.twin, few)
+            network = self.twin if self.norms is None else self.norms.network
+            for each in (plan, replace(plan, channels_last=False)):
+                self.network = Arranged(network, each)
+                if repeats(self.network, few, expected):
+                    return
+        self.norms, self.network = None, Arranged(self.twin, Plan(why=plan.why))
+
     def _anchor(self, images: Tensor) -> Tensor | None:
         """For TRADES the codes of the clean images, from which the attack drives away."""
         if self.adversary.outer != "trades":
             return None
+        assert self.network is not None
         with torch.no_grad():
-            return self.twin.codes(images)
+            codes: Tensor = self.network(images)
+        return codes
 
     def _gradient(self, points: Tensor, labels: Tensor, anchor: Tensor | None) -> Tensor:
-        with torch.enable_grad():
-            variable = points.detach().requires_grad_()
-            if self.folded is not None:
-                total = self.goal.value(variable, labels)[0].sum()
-            elif anchor is None:
-                # No scores are asked for here, which `own` would compute beside the loss.
-                total = self.twin.loss(self.twin.codes(variable), labels, reduction="sum")
-            else:
-                total = self.model.encoding.distance(self.twin.codes(variable), anchor).sum()
-            (gradient,) = torch.autograd.grad(total, variable)
-        return gradient
+        """Of the sum of the objectives: each image's own, so pieces may be taken one by one."""
+        assert self.network is not None
+        parts = torch.split(torch.arange(len(points)), self.network.piece or len(points))
+        gradients: list[Tensor] = []
+        for part in parts:
+            some = slice(int(part[0]), int(part[-1]) + 1)
+            with torch.enable_grad():
+                variable = points[some].detach().requires_grad_()
+                outputs = self.network(variable)
+                total = self._objective(
+                    outputs, labels[some], None if anchor is None else anchor[some]
+                )
+                gradients += torch.autograd.grad(total, variable)
+        return gradients[0] if len(gradients) == 1 else torch.cat(gradients)
+
+    def _objective(self, outputs: Tensor, labels: Tensor, anchor: Tensor | None) -> Tensor:
+        """The sum over images of what is ascended, from codes or, with a folded head, scores."""
+        if self.goal is not None:
+            return self.goal.of(outputs, labels)[0].sum()
+        if anchor is None:
+            # No scores are asked for here, which `own` would compute beside the loss.
+            return self.model.loss(outputs, labels, reduction="sum")
+        return self.model.encoding.distance(outputs, anchor).sum()
 
 
-class _Backbone(nn.Module):
-    """The scores that a twin's backbone makes, now that its head is folded."""
+class _Outputs(nn.Module):
+    """What a twin's objective reads: its codes, or its scores where the head is folded."""
 
-    def __init__(self, twin: EncodedClassifier) -> None:
+    def __init__(self, twin: EncodedClassifier, folded: bool) -> None:
         super().__init__()
-        self.backbone = twin.backbone
+        self.twin, self.folded = twin, folded
 
     def forward(self, images: Tensor) -> Tensor:
-        return output_tensor(self.backbone(images), len(images))
+        if self.folded:
+            return output_tensor(self.twin.backbone(images), len(images))
+        return self.twin.codes(images)
 
 
 def _frozen_twin(
