@@ -21,6 +21,7 @@ from multiway.attacks.checks import (
     check_scores,
     clean_scores,
 )
+from multiway.attacks.fast_network import PROBED, fast_network
 from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
@@ -90,6 +91,7 @@ class Evaluation:
         adversarial: [N, ...], the image that broke it, or the image itself.
         linf: the largest change of a pixel, [N].
         l2: the Euclidean norm of the change, [N].
+        plan: how the network ran, in words (see `fast_network`).
     """
 
     clean: Interval
@@ -99,6 +101,7 @@ class Evaluation:
     adversarial: Tensor
     linf: Tensor
     l2: Tensor
+    plan: str
 
     @property
     def warnings(self) -> dict[str, str]:
@@ -140,6 +143,7 @@ class Evaluation:
             "attacks": counts,
             "largest_linf": float(self.linf.max()),
             "largest_l2": float(self.l2.max()),
+            "plan": self.plan,
             "warnings": self.warnings,
         }
 
@@ -217,6 +221,7 @@ def evaluate(
         adversarial=state.adversarial,
         linf=Linf.size(state.adversarial, images),
         l2=L2.size(state.adversarial, images),
+        plan=_plan(model, images, scores),
     )
 
 
@@ -240,6 +245,14 @@ def score(model: nn.Module, images: Tensor, batch_size: int) -> Tensor:
             for part in torch.split(images, batch_size)
         ]
     return torch.cat(scores)
+
+
+def _plan(model: nn.Module, images: Tensor, scores: Tensor) -> str:
+    """How `model` runs under attack; the same rule as in every attack, so the same answer."""
+    device = next((weight.device for weight in model.parameters()), images.device)
+    with untouched(model), torch.no_grad():
+        few, expected = images[:PROBED].to(device), scores[:PROBED].to(device)
+        return str(fast_network(model, few, expected).plan)
 
 
 class _State:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from multiway.outputs import output_tensor
 
 __all__ = ["FoldedNorms", "fold_norms"]
 
@@ -53,9 +57,9 @@ class FoldedNorms:
 def fold_norms(network: nn.Module, images: Tensor) -> FoldedNorms | None:
     """Fold what `images` [n, ...] show to be folded; None where there is nothing.
 
-    A convolution and a normalisation are a pair if each runs once and one is given just what the
-    other made. Whether anything else reads what lies between them is not seen here: compare the
-    copy's outputs to the network's.
+    A convolution and a normalisation are a pair if each runs once, one is given just what the
+    other made, and nothing else reads that on its way to the outputs. What no gradient flows
+    through is not seen here: compare the copy's outputs to the network's.
 
     Args:
         network: in eval mode.
@@ -98,8 +102,8 @@ def _pairs(network: nn.Module, images: Tensor) -> list[tuple[nn.Conv2d, nn.Batch
     layers = [layer for layer in network.modules() if type(layer) in kinds]
     handles = [layer.register_forward_hook(look) for layer in layers]
     try:
-        with torch.no_grad():
-            network(images)
+        with torch.enable_grad():
+            readers = _readers(output_tensor(network(images.detach().requires_grad_())))
     finally:
         for handle in handles:
             handle.remove()
@@ -109,6 +113,21 @@ def _pairs(network: nn.Module, images: Tensor) -> list[tuple[nn.Conv2d, nn.Batch
         for norm, value in given
         for convolution, output in made
         if output is value
+        and readers[output.grad_fn] == 1
         and norm.running_mean is not None
         and runs.count(id(norm)) == runs.count(id(convolution)) == 1
     ]
+
+
+def _readers(outputs: Tensor) -> Counter[Any]:
+    """How many operations on the way to `outputs` read what each operation made."""
+    counts: Counter[Any] = Counter()
+    waiting = [outputs.grad_fn]
+    while waiting:
+        operation = waiting.pop()
+        for source, _ in () if operation is None else operation.next_functions:
+            if source is not None:
+                counts[source] += 1
+                if counts[source] == 1:
+                    waiting.append(source)
+    return counts

@@ -62,6 +62,7 @@ def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
         adversarial=whole("adversarial"),
         linf=whole("linf"),
         l2=whole("l2"),
+        plan=evaluations[0].plan,
     )
 
 

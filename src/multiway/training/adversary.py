@@ -226,12 +226,13 @@ class InnerAttack:
         """Choose the plan by a `few` images; it has to repeat the twin's outputs."""
         expected, plan = self.twin(few), plan_for(self.twin, few)
         if not plan.as_it_stands:
-            self.norms = fold_norms(self.twin, few)
-            network = self.twin if self.norms is None else self.norms.network
-            for each in (plan, replace(plan, channels_last=False)):
-                self.network = Arranged(network, each)
-                if repeats(self.network, few, expected):
-                    return
+            norms = fold_norms(self.twin, few)
+            for self.norms in (norms, None) if norms else (None,):
+                network = self.twin if self.norms is None else self.norms.network
+                for each in (plan, replace(plan, channels_last=False)):
+                    self.network = Arranged(network, each)
+                    if repeats(self.network, few, expected):
+                        return
         self.norms, self.network = None, Arranged(self.twin, Plan(why=plan.why))
 
     def _anchor(self, images: Tensor) -> Tensor | None:
