@@ -9,10 +9,12 @@ from typing import Any
 from multiway.results import Cell, Provenance, Result
 from multiway.statistics import Interval, proportion
 from multiway.studies.result import (
-    FAILS,
     HOLDS,
+    NO_EFFECT,
+    NOT_JUDGED,
     ONLY_OWN,
-    UNMEASURED,
+    OPPOSITE,
+    UNDECIDED,
     Evidence,
     StudyResult,
     Verdict,
@@ -52,14 +54,31 @@ def correlation(row: str, column: str, value: float, objective: str = "own", **m
     return Cell.of(row, column, spread, "correlation", **{**fields, **more})
 
 
+# Intervals that give each verdict, and what a stronger attack takes away.
+GIVES: dict[str, tuple[tuple[str, float, float, float | None], ...]] = {
+    HOLDS: (("own", 0.09, 0.15, None),),
+    ONLY_OWN: (("own", 0.09, 0.15, None), ("worst case", -0.01, 0.01, 0.08)),
+    OPPOSITE: (("own", -0.15, -0.09, None),),
+    NO_EFFECT: (("own", -0.01, 0.01, None),),
+    UNDECIDED: (("own", -0.09, 0.15, None),),
+    NOT_JUDGED: (),
+}
+
+
 def verdict(words: str, claim: str = "a-claim", **changes: Any) -> Verdict:
+    evidence = tuple(
+        Evidence(name, "RO over 1ofK", (low + high) / 2, low, high, 0.0, 0.02, 0.9, lost, 200,
+                 SEEDS)
+        for name, low, high, lost in GIVES[words]
+    )  # fmt: skip
     fields: dict[str, Any] = {
         "claim": claim,
+        "kind": "literal",
         "text": f"The claim {claim}.",
         "where": "Table 3 (a)",
         "verdict": words,
         "why": "own: +12.0 points [9.0, 15.0]; constructed for a test.",
-        "evidence": () if words == UNMEASURED else (Evidence("own", 0.12, 0.09, 0.15, 200, SEEDS),),
+        "evidence": evidence,
     }
     return Verdict(**{**fields, **changes})
 
@@ -106,7 +125,7 @@ def transfer(scale: str = "cpu", names: Sequence[str] = ("A-1ofK", "A-RO")) -> S
                     cells.append(correlation(target, source, 0.2 + 0.1 * shift, objective))
             cells.append(accuracy(target, "AVG BB", 80 + 30 * i - 20 * shift, objective))
 
-    judged = [UNMEASURED] * 2 if scale == "smoke" else [HOLDS, ONLY_OWN]
+    judged = [NOT_JUDGED] * 2 if scale == "smoke" else [HOLDS, ONLY_OWN]
     verdicts = [verdict(each, f"transfer-{number}") for number, each in enumerate(judged)]
     return result(
         "transfer", scale, paper="Table 3", chart="heat map", cells=tuple(cells),
@@ -124,7 +143,7 @@ def length(scale: str = "cpu") -> StudyResult:
             place["reported"] = 0.3 + 0.1 * number if objective == "own" else None
             right = 60 + 25 * number - 40 * shift
             cells.append(accuracy(f"{x:g}", "white-box", right, objective, white_box=True, **place))
-    judged = UNMEASURED if scale == "smoke" else FAILS
+    judged = NOT_JUDGED if scale == "smoke" else OPPOSITE
     return result(
         "length", scale, paper="Table 1", chart="lines", cells=tuple(cells),
         row_name="code length", x_name="code length",

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Command
 from multiway.store import Store
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, write_result
+from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, write_result
 from study_results import result, verdict
 
 
@@ -18,11 +18,11 @@ def store(tmp_path: Path) -> Path:
     folder = tmp_path / "multiway-store"
     Store(folder).create()
     held = (verdict(HOLDS, "transfer-0"), verdict(ONLY_OWN, "transfer-1"))
-    unjudged = (verdict(UNMEASURED, "transfer-0"), verdict(UNMEASURED, "transfer-1"))
+    unjudged = (verdict(NOT_JUDGED, "transfer-0"), verdict(NOT_JUDGED, "transfer-1"))
     for each in (
         result("transfer", "smoke", verdicts=unjudged),
         result("transfer", verdicts=held),
-        result("length", verdicts=(verdict(FAILS, "length-white-box"),)),
+        result("length", verdicts=(verdict(OPPOSITE, "length-white-box"),)),
     ):
         write_result(folder, each)
     return folder

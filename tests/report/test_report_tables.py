@@ -9,7 +9,7 @@ from multiway.report.labels import facts, made_rows
 from multiway.report.tables import cell_text, result_tables
 from multiway.results import Cell
 from multiway.statistics import Interval, mean
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, verdict_counts
+from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, verdict_counts
 from study_results import (
     FGSM,
     accuracy,
@@ -217,4 +217,4 @@ def test_a_study_says_its_scale_and_how_it_was_made() -> None:
 
 def test_verdicts_are_counted() -> None:
     counts = verdict_counts([transfer(), transfer("smoke"), length()])
-    assert counts == {HOLDS: 1, ONLY_OWN: 1, FAILS: 1, UNMEASURED: 2}
+    assert counts == {HOLDS: 1, ONLY_OWN: 1, OPPOSITE: 1, NOT_JUDGED: 2}

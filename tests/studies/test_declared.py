@@ -17,7 +17,6 @@ from multiway.results import CHARTS, METRICS
 from multiway.studies import STUDIES, Study, declare, paper, scale_of
 from multiway.studies.artifacts import Crafted
 from multiway.studies.autoattack import protocol
-from multiway.studies.benchmark import madry_setting
 from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import claims
 from multiway.studies.measures import Accuracy, Correlated
@@ -42,8 +41,7 @@ def declared(name: str, scale: str = "smoke") -> Study:
 
 
 def test_every_table_of_the_paper_has_a_study() -> None:
-    # `undefended` are figures of an earlier version, which the final one dropped.
-    assert set(paper.studies()) - {"undefended"} == set(STUDIES)
+    assert set(paper.studies()) == set(STUDIES)
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -56,7 +54,7 @@ def test_names_words_and_axes(scale: str) -> None:
         assert study.title.endswith("?")
         assert study.question.endswith(("?", "."))
         assert bool(study.paper) == (name not in ("controls", "objectives", "autoattack"))
-        assert len(study.seeds) == (0 if name == "intro" else 2 if scale == "smoke" else 3)
+        assert len(study.seeds) >= (0 if name == "intro" else 2 if scale == "smoke" else 3)
         assert study.row_name
         assert study.column_name
         for cell in study.cells:

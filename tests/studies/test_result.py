@@ -15,7 +15,7 @@ from multiway.results import Cell, Provenance
 from multiway.statistics import mean, proportion
 from multiway.studies.result import (
     HOLDS,
-    UNMEASURED,
+    NOT_JUDGED,
     Evidence,
     StudyResult,
     Verdict,
@@ -34,8 +34,9 @@ CELLS = (
 
 
 def verdict(word: str) -> Verdict:
-    evidence = () if word == UNMEASURED else (Evidence("own", 0.12, 0.09, None, 200, (0, 1)),)
-    return Verdict("a-claim", "It is so.", "Table 0", word, "Measured.", evidence)
+    some = Evidence("own", "a over b", 0.12, 0.09, None, 0.0, 0.02, 0.9, None, 200, (0, 1))
+    evidence = () if word == NOT_JUDGED else (some,)
+    return Verdict("a-claim", "literal", "It is so.", "Table 0", word, "Measured.", evidence)
 
 
 def result(name: str = "toy", scale: str = "cpu", **changes: Any) -> StudyResult:
@@ -47,7 +48,7 @@ def result(name: str = "toy", scale: str = "cpu", **changes: Any) -> StudyResult
 
 
 def smoke(name: str) -> StudyResult:
-    return result(name, "smoke", verdicts=(verdict(UNMEASURED),))
+    return result(name, "smoke", verdicts=(verdict(NOT_JUDGED),))
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -72,11 +73,6 @@ def test_an_empty_store_has_no_results(tmp_path: Path) -> None:
     assert load_results(tmp_path / "nowhere") == []
 
 
-def test_evidence_without_a_bound_is_null() -> None:
-    evidence = Evidence.of(mean([0.1]), objective="own", seeds=(0,))
-    assert (evidence.low, evidence.high) == (None, None)
-
-
 def change(**values: Any) -> Callable[[dict[str, Any]], object]:
     return lambda document: document.update(values)
 
@@ -86,11 +82,19 @@ BROKEN: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (change(chart="pie"), "unknown chart 'pie'"),
     (change(name="../x"), "a study's name has small letters"),
     (change(study="toy"), "study is no field of it; another version wrote it"),
-    (change(scale="smoke"), "at scale smoke every verdict is 'not measured at this scale'"),
+    (change(scale="smoke"), "at scale smoke every verdict is 'not judged'"),
     (lambda document: document.pop("question"), "question is missing"),
     (
         lambda document: document["verdicts"][0].update(verdict="maybe"),
         "unknown verdict on a-claim 'maybe'",
+    ),
+    (
+        lambda document: document["verdicts"][0].update(verdict="undecided"),
+        "the verdict on a-claim is 'undecided', and by its evidence it is 'holds'",
+    ),
+    (
+        lambda document: document["verdicts"][0]["evidence"][0].update(low=-0.1),
+        "the verdict on a-claim is 'holds', and by its evidence it is 'undecided'",
     ),
     (
         lambda document: document["verdicts"][0]["evidence"][0].update(low=0.5),
@@ -137,4 +141,4 @@ def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
 
 def test_evidence_that_is_not_finite_is_refused() -> None:
     with pytest.raises(MultiwayError, match="is not finite"):
-        Evidence("own", math.nan, None, None, 1, ())
+        Evidence("own", "", math.nan, None, None, 0.0, 0.02, 0.9, None, 1, ())

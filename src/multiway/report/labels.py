@@ -6,7 +6,15 @@ import math
 from collections.abc import Iterable, Sequence
 
 from multiway.results import METRICS, Cell, Result
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, StudyResult
+from multiway.studies.result import (
+    HOLDS,
+    NO_EFFECT,
+    NOT_JUDGED,
+    ONLY_OWN,
+    OPPOSITE,
+    UNDECIDED,
+    StudyResult,
+)
 
 __all__ = [
     "ABSENT",
@@ -36,7 +44,14 @@ NO_ATTACK, MIXED = "no attack", "no single objective"
 UNGUIDED = (MIXED, NO_ATTACK)
 
 # Never by colour alone: each verdict has a sign of its own.
-MARKS = {HOLDS: "✓", ONLY_OWN: "◐", FAILS: "✗", UNMEASURED: "○"}
+MARKS = {
+    HOLDS: "✓",
+    ONLY_OWN: "◐",
+    OPPOSITE: "✗",
+    NO_EFFECT: "=",
+    UNDECIDED: "?",
+    NOT_JUDGED: "○",
+}
 
 SMOKE = (
     "Smoke scale: nothing is judged here. Tiny trainings on few images only show that every step "
@@ -79,19 +94,42 @@ LEGEND = (
     ),
     (
         HOLDS,
-        "the difference that the claim speaks of lies above 0 with its whole 95 % interval, for "
-        "the paper's attack and for every other objective measured.",
+        "the 95 % interval of the difference lies above the claim's margin (0 where none is named), "
+        "for every comparison of the claim; of white-box attacks also in the worst case of each "
+        "image over all attacks and objectives that were run.",
     ),
     (
         ONLY_OWN,
-        "it does so for the objective of the paper's attack, but not for another: the claim is "
-        "about the attack, not about the network.",
+        "it does so for the paper's attack; a stronger one takes it away (the loss is above 0 with "
+        "its whole interval), and what is left is below the effect of note.",
+    ),
+    (OPPOSITE, "for some comparison the whole interval lies below the margin."),
+    (
+        NO_EFFECT,
+        "the whole interval is nearer to 0 than the effect of note: half the paper's effect, at "
+        "most 2 points, or 0.05 for a correlation.",
     ),
     (
-        FAILS,
-        "the difference has the other sign, or may be chance; the reason says which.",
+        UNDECIDED,
+        "none of these: the reason says the smallest effect that this size detects 4 times of 5, "
+        "and how many seeds would decide.",
     ),
-    (UNMEASURED, "figures that the claim needs were not made at this scale; smoke never judges."),
+    (
+        NOT_JUDGED,
+        "a figure is missing, or a network did not learn its task (below 90 % of its one-hot "
+        "twin's clean accuracy); smoke never judges.",
+    ),
+    (
+        "literal, matched",
+        "what the paper says of its own comparison (RO trained with clean images beside one-hot "
+        "labels trained without, its own attack); and what must be so if its explanation is right: "
+        "the same recipe for RO, one-hot labels, and one-hot labels with a squared error or padded "
+        "with zeros.",
+    ),
+    (
+        "power",
+        "the chance that an effect of that size, were it there, would have been seen.",
+    ),
     (
         "scale",
         "smoke: minutes, judges nothing. cpu: smaller networks or fewer images than the paper's, "

@@ -26,6 +26,7 @@ def declare(scale: Scale) -> Study:
                 source = scale.substitute(partial(scale.clean_model, other, "1ofk"))
                 cells.attacked(row, column, target, [source])
                 cells.correlated(row, column, target, source)
+            cells.clean(row, target)
     return Study(
         name="ablation",
         title="Is it the codes or the loss?",

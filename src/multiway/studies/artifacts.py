@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from multiway.attacks.evaluation import score
 from multiway.attacks.names import attack_name
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
-from multiway.data.corruptions import KINDS, corrupt
+from multiway.data.corruptions import KINDS, corrupt, official
 from multiway.decisions import decisions
 from multiway.identity import describe
 from multiway.store import Store
@@ -26,7 +27,7 @@ from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.weights import read_tensors, write_tensors
 
-__all__ = ["ARRAYS", "Corrupted", "Crafted", "Decided", "Measurement", "Signs"]
+__all__ = ["ARRAYS", "Corrupted", "Crafted", "Decided", "LastLayer", "Measurement", "Signs"]
 
 # The file in which a measurement keeps its tensors.
 ARRAYS = "arrays.safetensors"
@@ -162,17 +163,73 @@ class Signs(Measurement):
 
 
 @dataclass(frozen=True)
+class LastLayer(Measurement):
+    """The signs of the training loss's gradient at the outputs, beside those of the same class.
+
+    The tensors are float64 [N]: `fixed`, the share of an image's signs that are those of most
+    images of its class; and `own`, 1 if no other image of its class has the same signs. Outputs
+    whose gradient is 0 have no sign: they are left out, or count as the class's.
+    """
+
+    model: Model
+    images: Images
+
+    def title(self) -> str:
+        return f"signs at the last layer, {self.model.name}"
+
+    def seconds(self) -> float:
+        return 0.1 + len(self.images) * self.model.pass_seconds
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        data = self.images.load()
+        model = self.model.load(context.store, context.device)
+        # In float64, where the softmax of a sure network is not 1 yet.
+        encoding = copy.deepcopy(model.encoding).double()
+        parts = []
+        for start in range(0, len(data), self.batch_size):
+            part = slice(start, start + self.batch_size)
+            with torch.no_grad():
+                codes = model.codes(to_float(data.images[part], context.device)).double()
+            codes.requires_grad_()
+            loss = encoding.loss(codes, data.labels[part].to(context.device))
+            parts.append(torch.autograd.grad(loss, codes)[0].sign().to("cpu", torch.int8))
+        self.save(context, _beside_their_class(torch.cat(parts), data.labels))
+        return {"n": len(data)}
+
+
+def _beside_their_class(signs: Tensor, labels: Tensor) -> dict[str, Tensor]:
+    """`fixed` and `own` of signs [N, L], see `LastLayer`."""
+    fixed, own = torch.full((2, len(signs)), torch.nan, dtype=torch.float64)
+    for label in labels.unique():
+        members = (labels == label).nonzero().flatten()
+        some = signs[members]
+        usual = some.double().sum(dim=0).sign().to(torch.int8)
+        agree = ((some == usual) & (some != 0)).double().sum(dim=1)
+        fixed[members] = agree / (some != 0).double().sum(dim=1)
+        filled = torch.where(some == 0, usual, some)
+        _, which, count = filled.unique(dim=0, return_inverse=True, return_counts=True)
+        own[members] = (count[which] == 1).double()
+    return {"fixed": fixed, "own": own}
+
+
+@dataclass(frozen=True)
 class Corrupted(Measurement):
-    """Which images `target` still takes for what they are under corruptions."""
+    """Which images `target` still takes for what they are under corruptions.
+
+    Attributes:
+        published: whether the images are those of the CIFAR-10-C files, and not made here.
+    """
 
     target: Model
     images: Images
     corruptions: tuple[str, ...]
     severities: tuple[int, ...]
     seed: int = 0
+    published: bool = False
 
     def title(self) -> str:
-        return f"{len(self.corruptions)} corruptions on {self.target.name}"
+        source = " of CIFAR-10-C" if self.published else ""
+        return f"{len(self.corruptions)} corruptions{source} on {self.target.name}"
 
     def seconds(self) -> float:
         versions = len(self.images) * len(self.corruptions) * len(self.severities)
@@ -194,11 +251,16 @@ class Corrupted(Measurement):
         right: dict[str, Tensor] = {}
         for kind in self.corruptions:
             for severity in self.severities:
-                shown = to_float(corrupt(data.images, kind, severity, seed=self.seed))
+                shown = to_float(self._corrupted(data, kind, severity))
                 right[f"{kind}-{severity}"] = self.decide(model, shown) == data.labels
             count(1)
         self.save(context, right)
         return {"n": len(data)}
+
+    def _corrupted(self, data: ImageSet, kind: str, severity: int) -> Tensor:
+        if self.published:
+            return official(data, kind, severity)
+        return corrupt(data.images, kind, severity, seed=self.seed)
 
     def shares(self, store: Store, kinds: tuple[str, ...]) -> Tensor:
         """The share of each image's versions that were classified rightly, float64 [N]."""

@@ -6,7 +6,16 @@ from multiway.attacks import APGD, FAB, Attack, AutoAttack, Square, TargetedAPGD
 from multiway.attacks.names import attack_words
 from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
-from multiway.studies.robustness import ENCODINGS, named_sets, robust, white_box_attacks
+from multiway.studies.robustness import (
+    BENCHMARK,
+    CONTROLS,
+    HEADLINE,
+    PAIR,
+    cells_of,
+    named_sets,
+    robust,
+    white_box_attacks,
+)
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 from multiway.threat import Linf
@@ -14,11 +23,12 @@ from multiway.threat import Linf
 __all__ = ["declare", "protocol"]
 
 # Images, where not as many as for other attacks of many steps.
-FEW = {"smoke": {"MNIST": 20}, "cpu": {"CIFAR-10": 100, "CIFAR-100": 50, "SVHN": 50}}
+FEW = {"smoke": {"MNIST": 20}, "cpu": {"CIFAR-100": 50, "SVHN": 50}}
 
 
 def declare(scale: Scale) -> Study:
     """AutoAttack, and every white-box PGD that other studies ran on the same images."""
+    scale = scale.robust_scale()
     sets = named_sets(scale)
     cells = Cells(scale, _images(scale, sets[0]))
     for data in sets:
@@ -46,13 +56,14 @@ def _add_cells(cells: Cells, data: str) -> None:
     scale, setting = cells.scale, cells.scale.robust[data]
     own = [(attack, _images(scale, data)) for attack in protocol(scale, setting.eps)]
     name = attack_words(AutoAttack(Linf(setting.eps))) + (" cut short" if _is_short(scale) else "")
-    for encoding in ENCODINGS:
-        row, model = f"{data}, {encoding}", robust(scale, data, encoding)
-        cells.worst_case(
+    for network in (*HEADLINE, *CONTROLS) if data in BENCHMARK else PAIR:
+        some = cells_of(cells, network)
+        row, model = f"{data}, {network}", robust(scale, data, network)
+        some.worst_case(
             row, "AutoAttack", model, [*own, *white_box_attacks(scale, data)], white_box=True,
             attack=f"{name}, and PGD; the worst case by image",
         )  # fmt: skip
-        cells.on(scale.test_images(setting)).clean(row, model)
+        some.on(scale.test_images(setting)).clean(row, model)
 
 
 def protocol(scale: Scale, eps: float) -> tuple[Attack, ...]:

@@ -8,21 +8,26 @@ from importlib import import_module
 from typing import Any
 
 from multiway.encoding import ENCODINGS
+from multiway.engine import order
 from multiway.errors import choose
+from multiway.studies.artifacts import Decided
+from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.studies.result import SCALES, StudyResult
 from multiway.studies.scales import Scale
-from multiway.studies.study import Study
+from multiway.studies.study import Learned, Study
 
 __all__ = ["STUDIES", "declare", "in_order"]
 
 # In the paper's order, then what it lacks. Each is a module of this package with a `declare`.
 STUDIES = (
     "intro",
+    "signs",
     "length",
     "correlation",
     "saliency",
     "transfer",
+    "undefended",
     "benchmark",
     "corruption",
     "iterations",
@@ -42,7 +47,11 @@ def declare(name: str, scale: Scale) -> Study:
     module = import_module(f"multiway.studies.{choose('study', name, STUDIES)}")
     build: Callable[[Scale], Study] = module.declare
     study = build(scale)
-    return replace(study, differs=(*study.differs, *_code_scales(study)))
+    return replace(
+        study,
+        differs=(*study.differs, *_code_scales(study)),
+        learned=_learned(study, scale),
+    )
 
 
 # By the name of a recipe's scale; 1ofK and `ro-softmax` have none.
@@ -74,6 +83,18 @@ def _code_scales(study: Study) -> list[str]:
         elif isinstance(record, Mapping):
             waiting += record.values()
     return [_WORDS[name] for name in sorted(scales)]
+
+
+def _learned(study: Study, scale: Scale) -> dict[str, Learned]:
+    """Every network of the study that has a one-hot twin, beside it on clean images."""
+    found = {}
+    for model in order(study.artifacts()):
+        # Thieves and untrained networks are not expected to have learned.
+        twin = scale.twin(model) if type(model) is Model else None
+        if isinstance(model, Model) and twin is not None and model.encoding != "1ofk":
+            images = Images(model.images.data, "test", scale.images)
+            found[model.key] = Learned(Decided(model, images), Decided(twin, images))
+    return found
 
 
 def in_order(results: Iterable[StudyResult]) -> list[StudyResult]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from multiway.attacks import Attack
@@ -11,17 +12,20 @@ from multiway.attacks.names import attack_words
 from multiway.codebook import default_beta
 from multiway.encoding import PAPER_LENGTH
 from multiway.studies.artifacts import Crafted, Decided, Signs
-from multiway.studies.images import Images
+from multiway.studies.images import Images, data_in_words
 from multiway.studies.measures import Accuracy, Correlated, Measure
 from multiway.studies.models import Model
 from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
 from multiway.studies.study import CellSpec
 from multiway.training import load_recipe
 
-__all__ = ["SAME_STEPS", "AttackOf", "Cells", "coded_model"]
+__all__ = ["SAME_STEPS", "STRONG", "AttackOf", "Cells", "coded_model"]
 
 AttackOf = Callable[[str], Attack]
 """The attack that ascends an objective."""
+
+# The column of the strongest attack on undefended networks.
+STRONG = "white-box PGD"
 
 SAME_STEPS = (
     "the learning rate is in proportion to l / beta (0.01 at length 2000), which keeps training as "
@@ -51,6 +55,11 @@ class Cells:
         """The same collection, for cells on other images."""
         return replace(self, images=images)
 
+    def side(self) -> Cells:
+        """The same collection, for networks that have fewer seeds than the headline pair."""
+        seeds = self.scale.seeds[: self.scale.side_seeds]
+        return replace(self, scale=replace(self.scale, seeds=seeds))
+
     def about(self, *settings: Setting, names: Iterable[str] = ()) -> dict[str, Any]:
         """The cells, and what a study says of its data, networks, images and seeds.
 
@@ -60,7 +69,7 @@ class Cells:
         words = [f"{name} is {each}" for name, each in zip(names, settings, strict=False)]
         return {
             "cells": tuple(self.declared),
-            "data": ", ".join(dict.fromkeys(setting.data for setting in settings)),
+            "data": "; ".join(dict.fromkeys(data_in_words(setting.data) for setting in settings)),
             "models": "; ".join(words or map(str, settings)),
             "n": len(self.images),
             "seeds": self.scale.seeds,
@@ -68,6 +77,7 @@ class Cells:
 
     def add(self, row: str, column: str, measure: Measure, **more: Any) -> None:
         """A cell of any kind; `more` are fields of `CellSpec`."""
+        more.setdefault("seeds", self.scale.seeds)
         self.declared.append(CellSpec(row, column, measure, **more))
 
     def clean(self, row: str, model: ModelOf, column: str = "clean", **axes: Any) -> None:
@@ -125,6 +135,12 @@ class Cells:
             for seed in self.scale.seeds
         )
         self.add(row, column, Accuracy(decided, worst=True), **more)
+
+    def undefended(self, row: str, model: ModelOf, setting: Setting, **axes: Any) -> None:
+        """Accuracy under many steps with restarts, which leave of an undefended network nothing."""
+        images = self.scale.test_images(setting, hard=True)
+        attack = partial(self.scale.strong_pgd, setting.eps)
+        self.attacked(row, STRONG, model, attack=attack, images=images, **axes)
 
     def correlated(
         self,

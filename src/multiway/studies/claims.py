@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -45,6 +45,14 @@ class Comparison:
         """Those of its sides that are cells."""
         return tuple(side for side in (self.greater, self.than) if isinstance(side, tuple))
 
+    @property
+    def places(self) -> tuple[tuple[str, str], ...]:
+        """The cells of both sides."""
+        return tuple(place for side in self.sides for place in side)
+
+    def __str__(self) -> str:
+        return f"{_words(self.greater, self.than)} over {_words(self.than, self.greater)}"
+
     def named(self, names: dict[str, str]) -> Comparison:
         """With `names` in place of their {placeholders}."""
 
@@ -56,23 +64,40 @@ class Comparison:
         return Comparison(name(self.greater), name(self.than), self.by)
 
 
+def _words(side: Side, other: Side) -> str:
+    """A side in words; the column is named where the other side has another one."""
+    if not isinstance(side, tuple):
+        return f"{side:g}"
+    columns = {column for _, column in other} if isinstance(other, tuple) else set()
+    return " and ".join(
+        dict.fromkeys(row if column in columns else f"{row}, {column}" for row, column in side)
+    )
+
+
 @dataclass(frozen=True)
 class Claim:
     """A claim holds if every one of its comparisons does.
 
     Attributes:
         id: its name, such as `transfer-black-box`.
+        kind: `literal`, what the paper says of its own comparison; or `matched`, what must be so
+            if its explanation is right: the same recipe, and all encodings.
         text: the claim in plain words.
         where: the place in the paper; `ours` for what the paper did not test.
         metric: of all its cells.
+        worst: judged, too, by the worst case of each image over all white-box attacks on the row.
+        pool: whether the trainings of all its comparisons have one variance.
     """
 
     id: str
+    kind: str
     study: str
     text: str
     where: str
     metric: str
     comparisons: tuple[Comparison, ...]
+    worst: bool = False
+    pool: bool = False
 
     @property
     def cells(self) -> tuple[tuple[str, str], ...]:
@@ -82,16 +107,26 @@ class Claim:
 
 
 class _Entry(BaseModel):
-    """A claim as it is written: one comparison or `all`, and `over` for several alike."""
+    """A claim as it is written.
+
+    Attributes:
+        over: makes a claim of each combination of its values.
+        each: makes a comparison of each combination of its values, all of which must hold.
+        all: several comparisons, where it is not the one of `greater` and `than`.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     id: str
+    kind: Literal["literal", "matched"]
     study: str
     text: str
     where: str
     metric: str = "accuracy"
+    worst: bool = False
+    pool: bool = False
     over: dict[str, list[str]] = Field(default_factory=dict)
+    each: dict[str, list[str]] = Field(default_factory=dict)
     all: tuple[Comparison, ...] = ()
     greater: Side | None = None
     than: Side | None = None
@@ -113,12 +148,21 @@ class _Entry(BaseModel):
             slugs = {key: re.sub(r"[^a-z0-9]+", "-", name.lower()) for key, name in names.items()}
             yield Claim(
                 self.id.format(**slugs),
+                self.kind,
                 self.study,
                 self.text.format(**names),
                 self.where.format(**names),
                 self.metric,
-                tuple(part.named(names) for part in self.all),
+                tuple(self._parts(names)),
+                self.worst,
+                self.pool,
             )
+
+    def _parts(self, names: dict[str, str]) -> Iterator[Comparison]:
+        """Its comparisons, one for each combination of the values in `each`."""
+        for part in self.all:
+            for values in itertools.product(*self.each.values()):
+                yield part.named(names | dict(zip(self.each, values, strict=True)))
 
 
 def read_claims(text: str) -> tuple[Claim, ...]:

@@ -101,8 +101,9 @@ def _measured(cell: CellSpec, study: Study, store: Store) -> Cell | None:
         if cell.objective in (None, study.objective)
         else None
     )
+    seeds = study.seeds if cell.seeds is None else cell.seeds
     return Cell.of(
-        cell.row, cell.column, interval, cell.metric, seeds=study.seeds, objective=cell.objective,
+        cell.row, cell.column, interval, cell.metric, seeds=seeds, objective=cell.objective,
         attack=cell.attack, white_box=cell.white_box, reported=reported, panel=cell.panel,
         series=cell.series, x=cell.x,
     )  # fmt: skip

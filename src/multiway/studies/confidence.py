@@ -17,6 +17,7 @@ CONFIDENCES = (10, 300, 1500, 3000, 6000)
 
 def declare(scale: Scale) -> Study:
     """Images crafted on another RO network up to a lead of kappa, shown to the target."""
+    scale = scale.robust_scale()
     data = colour_set(scale)
     setting = scale.robust[data]
     images = scale.test_images(setting, hard=True)

@@ -45,6 +45,7 @@ def declare(scale: Scale) -> Study:
             ("white-box", []),
         ):
             cells.attacked(row, column, model, sources)
+        cells.undefended(row, model, setting)
         cells.correlated(row, "correlation", model, twin)
         cells.clean(row, model)
     return Study(

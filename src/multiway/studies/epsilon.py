@@ -25,6 +25,7 @@ STEPS = 40
 
 def declare(scale: Scale) -> Study:
     """RO as in the paper, and 1ofK beside it."""
+    scale = scale.robust_scale()
     data = colour_set(scale)
     setting = scale.robust[data]
     steps = scale.steps if scale.name == "paper" else min(scale.steps, STEPS)

@@ -10,7 +10,15 @@ from typing import Any
 
 from multiway.data import ImageSet, load
 
-__all__ = ["Images"]
+__all__ = ["Images", "data_in_words"]
+
+# How many images the publishers' training and test sets have.
+PUBLISHED = {
+    "mnist": (60_000, 10_000),
+    "cifar10": (50_000, 10_000),
+    "cifar100": (50_000, 10_000),
+    "svhn": (73_257, 26_032),
+}
 
 
 @dataclass(frozen=True)
@@ -45,3 +53,19 @@ class Images:
 def _read(data: str, split: str, directory: str | None) -> ImageSet:
     """Keyed by the directory too, which a user may change between two calls."""
     return load(data, split, Path(directory) if directory else None)
+
+
+def data_in_words(data: str) -> str:
+    """A data set with the number of its images, and of the publishers' where these are more.
+
+    Example:
+        >>> data_in_words("mnist5k")
+        'mnist5k: 4,000 training and 1,000 test images'
+    """
+    counts = [len(Images(data, split)) for split in ("train", "test")]
+    said = [f"{count:,}" for count in counts]
+    for number, whole in enumerate(PUBLISHED.get(data, ())):
+        if counts[number] != whole:
+            said[number] += f" of {whole:,}"
+    part = " (a subset)" if any(" of " in each for each in said) else ""
+    return f"{data}: {said[0]} training and {said[1]} test images{part}"

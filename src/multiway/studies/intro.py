@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from multiway.analysis import STEP, Panel, intro_panels, sign_directions
 from multiway.codebook import Codebook
 from multiway.studies.picture_artifacts import Harmful
@@ -10,11 +12,11 @@ from multiway.studies.study import CellSpec, Study
 
 __all__ = ["declare"]
 
-# How far the step goes, in distances to the boundary; the last is far enough for any angle.
+# How far the step goes, in distances to the boundary: that of the drawing, shorter and longer ones,
+# and one that is far enough for any angle.
 STEPS = {
     "harmful share": STEP,
-    "harmful share at step 2": 2.0,
-    "harmful share at step 10": 10.0,
+    **{f"harmful share at step {step:g}": step for step in (1.05, 1.5, 2.0, 3.0, 5.0, 10.0)},
     "leads towards the other class": 1e6,
 }
 # Random codebooks behind the rows that are not those of the drawing.
@@ -36,8 +38,16 @@ def declare(scale: Scale) -> Study:
         chart="intro",
         row_name="encoding",
         column_name="directions",
+        x_name="step, in distances to the boundary",
         cells=tuple(
-            CellSpec(row, column, Harmful(panels, step), metric="share")
+            CellSpec(
+                row,
+                column,
+                Harmful(panels, step),
+                metric="share",
+                series=row,
+                x=math.inf if step == max(STEPS.values()) else step,
+            )  # fmt: skip
             for row, panels in cases.items()
             for column, step in STEPS.items()
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model
+from multiway.studies.cell_builders import SAME_STEPS, STRONG, Cells, coded_model
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -29,9 +29,14 @@ def declare(scale: Scale) -> Study:
         for length in some:
             row = f"{length}{at_beta}"
             model = partial(coded_model, scale, "ro", length=length, beta=beta)
-            for column, sources in (("black-box", [source]), ("white-box", [])):
+            for column, sources in (
+                ("black-box", [source]),
+                ("black-box, own encoding", [scale.substitute(model)]),
+                ("white-box", []),
+            ):
                 series = f"{column}{at_beta}"
                 cells.attacked(row, column, model, sources, series=series, x=length)
+            cells.undefended(row, model, setting, series=f"{STRONG}{at_beta}", x=length)
             cells.clean(row, model, series=f"clean{at_beta}", x=length)
     return Study(
         name="length",
@@ -48,7 +53,8 @@ def declare(scale: Scale) -> Study:
         **cells.about(setting),
         differs=(
             "the paper does not name the substitute of its black-box column; here it is network A "
-            "with one-hot labels, trained from a seed of its own",
+            "with one-hot labels, trained from a seed of its own, and beside it one of the target's "
+            "own encoding",
             "the paper gives beta for length 2000 alone",
             SAME_STEPS,
         ),

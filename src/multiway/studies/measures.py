@@ -13,9 +13,17 @@ from multiway.artifact import Artifact, artifacts_of
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, across_seeds
 from multiway.store import Store
-from multiway.studies.artifacts import Corrupted, Decided, Signs
+from multiway.studies.artifacts import Corrupted, Decided, LastLayer, Signs
 
-__all__ = ["Accuracy", "Correlated", "CorruptedAccuracy", "Measure", "NoValue", "interval_of"]
+__all__ = [
+    "Accuracy",
+    "Correlated",
+    "CorruptedAccuracy",
+    "FixedSigns",
+    "Measure",
+    "NoValue",
+    "interval_of",
+]
 
 
 class NoValue(MultiwayError):
@@ -127,3 +135,14 @@ class CorruptedAccuracy(Measure):
 
     def values(self, store: Store) -> Tensor:
         return torch.stack([each.shares(store, self.kinds) for each in self.corrupted])
+
+
+@dataclass(frozen=True)
+class FixedSigns(Measure):
+    """What the class fixes of the signs at the last layer, see `LastLayer`."""
+
+    layers: tuple[LastLayer, ...]
+    which: str
+
+    def values(self, store: Store) -> Tensor:
+        return torch.stack([each.tensors(store)[self.which] for each in self.layers])

@@ -16,7 +16,7 @@ from multiway.studies.cost import pass_seconds
 from multiway.studies.images import Images
 from multiway.training import Job, Recipe, load_run, open_run, prepare, run_job
 
-__all__ = ["Model"]
+__all__ = ["Model", "Untrained"]
 
 
 @dataclass(frozen=True)
@@ -110,6 +110,28 @@ class Model(Artifact):
     def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
         """The classifier, in eval mode."""
         return _load_model(store.read(self).folder / "run", device)
+
+
+@dataclass(frozen=True)
+class Untrained(Model):
+    """A network as it is before its training; the control of what training does."""
+
+    @property
+    def name(self) -> str:
+        return f"untrained {super().name}"
+
+    def title(self) -> str:
+        return f"begin {self.name}"
+
+    def seconds(self) -> float:
+        return 0.1
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        """Its seed is all that there is of it."""
+        return {"recipe": self.recipe.name}
+
+    def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
+        return self.job(store).model.to(device).eval()
 
 
 class _Steps:

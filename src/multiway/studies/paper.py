@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib import resources
 from typing import Literal
@@ -11,7 +12,20 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from multiway.errors import choose
 
-__all__ = ["Grid", "Table", "check_known", "columns", "figure", "rows", "studies", "table"]
+__all__ = [
+    "Grid",
+    "Table",
+    "baseline_figure",
+    "check_known",
+    "columns",
+    "figure",
+    "rows",
+    "studies",
+    "table",
+]
+
+# The networks that the paper compares its adversarially trained ones with.
+BASELINE = "Madry et al."
 
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -109,6 +123,19 @@ def figure(study: str, row: str, column: str, metric: str = "accuracy") -> float
     if found is None or metric not in found.metrics:
         return None
     return found.metrics[metric].value(row, column)
+
+
+def baseline_figure(study: str, row: str, column: str, metric: str = "accuracy") -> float | None:
+    """As `figure`; for a network of ours that stands for the paper's baseline, that of the latter.
+
+    Example:
+        >>> baseline_figure("benchmark", "MNIST, 1ofK", "clean")
+        0.984
+    """
+    known = figure(study, row, column, metric)
+    if known is not None:
+        return known
+    return figure(study, re.sub(r"(1ofK-MSE|1ofK|padded)$", BASELINE, row), column, metric)
 
 
 def rows(study: str) -> tuple[str, ...]:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache, partial
 
 from multiway.attacks import Attack
-from multiway.studies.cell_builders import AttackOf
+from multiway.studies.cell_builders import AttackOf, Cells
 from multiway.studies.images import Images
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
+from multiway.studies.paper import BASELINE
+from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
 
 __all__ = [
     "BENCHMARK",
     "COLOUR",
+    "CONTROLS",
     "ENCODINGS",
+    "HEADLINE",
+    "adversarial_only",
     "budgets_in_words",
+    "cells_of",
     "colour_set",
+    "has_clean_images",
     "iterations",
-    "long_images",
     "named_sets",
     "robust",
     "stand_in",
@@ -25,10 +31,18 @@ __all__ = [
     "white_box_attacks",
 ]
 
-ENCODINGS = {"1ofK": "1ofk", "RO": "ro"}
+ENCODINGS = {"1ofK": "1ofk", "RO": "ro", "padded": "padded", "1ofK-MSE": "1ofk-mse"}
+# The pair of the same recipe, and the paper's baseline: one-hot labels, no clean images. They have
+# all seeds; the controls have fewer.
+PAIR = ("1ofK", "RO")
+HEADLINE = (BASELINE, *PAIR)
+CONTROLS = ("padded", "1ofK-MSE")
+ADVERSARIAL = ", adversarial only"
 # The data sets of the paper's Table 4; the second is that of Table 5 and the appendix.
 BENCHMARK = ("MNIST", "CIFAR-10")
 COLOUR = "CIFAR-10"
+# Madry et al.'s own recipes, for the scale that can afford them.
+MADRY = {"MNIST": "madry-mnist-pgd", "CIFAR-10": "madry-cifar10-pgd"}
 
 
 def named_sets(scale: Scale, names: Iterable[str] | None = None) -> list[str]:
@@ -46,9 +60,36 @@ def stand_in(scale: Scale) -> tuple[str, ...]:
     return () if colour_set(scale) == COLOUR else ("digits stand for CIFAR-10",)
 
 
-def robust(scale: Scale, data: str, encoding: str) -> ModelOf:
-    """The target with that encoding, by seed."""
-    return cache(partial(scale.robust_model, data, ENCODINGS[encoding]))
+def adversarial_only(scale: Scale, data: str) -> Setting:
+    """As the scale trains on `data`, without clean images; Madry et al.'s own recipe for `paper`."""
+    setting = scale.robust[data]
+    if scale.name == "paper" and data in MADRY:
+        return replace(setting, recipe=MADRY[data], changes={})
+    adversary = setting.recipe_with({}, trial=False).adversary
+    if adversary is None or adversary.clean_weight == 0:
+        return setting
+    changed = {**setting.changes.get("adversary", {}), "clean_weight": 0.0}
+    return replace(setting, changes={**setting.changes, "adversary": changed})
+
+
+def has_clean_images(scale: Scale, data: str) -> bool:
+    """Whether the networks on `data` see clean images beside adversarial ones, as the paper's do."""
+    return adversarial_only(scale, data) != scale.robust[data]
+
+
+def robust(scale: Scale, data: str, name: str) -> ModelOf:
+    """The target of that name, by seed: an encoding, the baseline, or one without clean images."""
+    if name == BASELINE:
+        return cache(partial(scale.model, adversarial_only(scale, data), "1ofk"))
+    encoding = ENCODINGS[name.removesuffix(ADVERSARIAL)]
+    if name.endswith(ADVERSARIAL):
+        return cache(partial(scale.model, adversarial_only(scale, data), encoding))
+    return cache(partial(scale.robust_model, data, encoding))
+
+
+def cells_of(cells: Cells, name: str) -> Cells:
+    """The collection with the seeds that a network has: all, or fewer for controls."""
+    return cells if name in HEADLINE else cells.side()
 
 
 def transferred(
@@ -63,12 +104,6 @@ def iterations(scale: Scale) -> tuple[int, ...]:
     return (1, 10, 100, 1000) if scale.name == "paper" else (1, 10, 100)
 
 
-def long_images(scale: Scale, data: str) -> Images:
-    """Images for the attack with the most steps and restarts: fewer where a pass is expensive."""
-    images = scale.test_images(scale.robust[data], hard=True)
-    return images.first(200) if scale.name == "cpu" and data != "MNIST" else images
-
-
 def white_box_attacks(scale: Scale, data: str) -> list[tuple[Attack, Images]]:
     """Every white-box attack with gradients of `benchmark` and `iterations`, and its images."""
     setting = scale.robust[data]
@@ -78,7 +113,7 @@ def white_box_attacks(scale: Scale, data: str) -> list[tuple[Attack, Images]]:
         for steps in (*iterations(scale), scale.steps):
             attacks[scale.pgd(setting.eps, objective, steps=steps)] = images
         if data in BENCHMARK:
-            attacks.setdefault(scale.long_pgd(setting.eps, objective), long_images(scale, data))
+            attacks.setdefault(scale.long_pgd(setting.eps, objective), images)
     return list(attacks.items())
 
 

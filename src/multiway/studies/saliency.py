@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import partial
 
 from multiway.studies.cell_builders import Cells
 from multiway.studies.correlation import PAIRS
 from multiway.studies.images import Images
+from multiway.studies.models import Model, Untrained
 from multiway.studies.picture_artifacts import Salient
-from multiway.studies.scales import OBJECTIVES, Scale
+from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]
@@ -31,6 +33,8 @@ def declare(scale: Scale) -> Study:
         target, twin = networks[one], scale.substitute(networks[other])
         cells.correlated(row, "the images shown", target, twin, images=shown)
         cells.correlated(row, "test images", target, twin)
+        before, other = (_untrained(model) for model in (target, twin))
+        cells.correlated(f"{row}, untrained", "test images", before, other)
     return Study(
         name="saliency",
         title="What do the gradients of two trainings look like?",
@@ -46,6 +50,17 @@ def declare(scale: Scale) -> Study:
             "the images are the first three of the test set; the paper does not say which it took",
             "the paper shows the gradient of the training loss, `own`; that of the margin stands "
             "beside it",
+            "untrained are the same networks before their training, the control of what it does",
         ),
         pictures={"saliency": Salient(models, shown, OBJECTIVES)},
     )
+
+
+def _untrained(model: ModelOf) -> ModelOf:
+    """The same network before its training, by seed."""
+
+    def begun(seed: int) -> Model:
+        whole = model(seed)
+        return Untrained(**{each.name: getattr(whole, each.name) for each in fields(whole)})
+
+    return begun

@@ -26,13 +26,18 @@ OBJECTIVES = ("own", "margin")
 
 @dataclass(frozen=True)
 class Setting:
-    """A data set with the network and the recipe that a scale trains on it."""
+    """A data set with the network and the recipe that a scale trains on it.
+
+    Attributes:
+        hard: test images for attacks of many steps; None for as many as the scale says.
+    """
 
     data: str
     backbone: str
     recipe: str
     changes: Mapping[str, Any]
     eps: float = 0.3
+    hard: int | None = None
 
     def recipe_with(self, changes: Mapping[str, Any], *, trial: bool) -> Recipe:
         """The recipe with its changes and more; as a trial two steps of one image each."""
@@ -55,18 +60,23 @@ class Scale:
 
     Attributes:
         name: smoke, cpu or paper.
-        seeds: of the trainings, all below `SUBSTITUTE`.
+        seeds: of the undefended trainings, all below `SUBSTITUTE`.
+        robust_seeds: of the adversarially trained networks of the headline comparison.
+        side_seeds: how many of them the other adversarially trained networks have.
         images: test images for attacks of few steps, gradients and corruptions; None for all.
         hard_images: for attacks of many steps.
         clean: what networks A and C of the paper's section 4.1 are.
         robust: by the paper's name of a data set, what is trained adversarially on it.
         steps: PGD steps that stand for the paper's 1,000, and for its 5,000 with 50 restarts.
+        strong_steps: of PGD against undefended networks, with `strong_restarts`.
         few: whether only the ends of long rows are measured.
         trial: two steps of everything, to see that it starts.
     """
 
     name: str
     seeds: tuple[int, ...]
+    robust_seeds: tuple[int, ...]
+    side_seeds: int
     images: int | None
     hard_images: int | None
     clean: Mapping[str, Setting]
@@ -74,8 +84,22 @@ class Scale:
     steps: int
     long_steps: int
     long_restarts: int
+    strong_steps: int = 100
+    strong_restarts: int = 3
     few: bool = False
     trial: bool = False
+
+    def robust_scale(self) -> Scale:
+        """The same with the seeds of adversarially trained networks."""
+        return replace(self, seeds=self.robust_seeds)
+
+    def twin(self, model: Model) -> Model | None:
+        """The one-hot network with the same task, backbone and seed; None where there is none."""
+        defended = model.recipe.adversary is not None
+        for setting in (self.robust if defended else self.clean).values():
+            if (setting.data, setting.backbone) == (model.images.data, model.backbone):
+                return self.model(setting, "1ofk", model.seed)
+        return None
 
     def substitute(self, model: ModelOf) -> ModelOf:
         """What an attacker has in place of `model`: a training of its own.
@@ -114,7 +138,8 @@ class Scale:
 
     def test_images(self, setting: Setting, *, hard: bool = False) -> Images:
         """The test images of a setting; fewer for attacks of many steps."""
-        return Images(setting.data, "test", self.hard_images if hard else self.images)
+        many = self.hard_images if setting.hard is None or self.trial else setting.hard
+        return Images(setting.data, "test", many if hard else self.images)
 
     def fgsm(self, eps: float, objective: str) -> Attack:
         """One step."""
@@ -140,6 +165,11 @@ class Scale:
             kappa=kappa, early_stop=white_box,
         )  # fmt: skip
 
+    def strong_pgd(self, eps: float, objective: str) -> PGD:
+        """What an undefended network is attacked with beside one step."""
+        steps, restarts = self.strong_steps, self.strong_restarts
+        return self.pgd(eps, objective, steps=steps, restarts=restarts)
+
     def long_pgd(self, eps: float, objective: str) -> PGD:
         """What stands for the paper's 5,000 steps with 50 restarts."""
         return self.pgd(eps, objective, steps=self.long_steps, restarts=self.long_restarts)
@@ -150,14 +180,14 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
 
     Example:
         >>> scale_of("cpu").seeds, scale_of("cpu", trial=True).seeds
-        ((0, 1, 2), (0,))
+        ((0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), (0,))
     """
     scale = _SCALES[choose("scale", name, _SCALES)]
     if not trial:
         return scale
     return replace(
-        scale, seeds=scale.seeds[:1], images=2, hard_images=2, steps=2, long_steps=2,
-        long_restarts=1, few=True, trial=True,
+        scale, seeds=scale.seeds[:1], robust_seeds=scale.robust_seeds[:1], side_seeds=1, images=2,
+        hard_images=2, steps=2, long_steps=2, long_restarts=1, few=True, trial=True,
     )  # fmt: skip
 
 
@@ -183,16 +213,16 @@ def _changed(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
 _EIGHT = 8 / 255
 
 
-def _clean(epochs: int | None) -> dict[str, Setting]:
-    """The paper's networks A and C on MNIST."""
-    changes = {} if epochs is None else {"epochs": epochs}
-    return {name: Setting("mnist", name.lower(), "paper-mnist", changes, 0.2) for name in "AC"}
+# Clean images beside the adversarial ones, as the paper has them for all sets but SVHN.
+MIXED = {"adversary": {"clean_weight": 1.0}}
 
 
 _SCALES: dict[str, Scale] = {
     "smoke": Scale(
         name="smoke",
         seeds=(0, 1),
+        robust_seeds=(0, 1),
+        side_seeds=2,
         images=100,
         hard_images=50,
         clean={
@@ -211,36 +241,47 @@ _SCALES: dict[str, Scale] = {
         steps=10,
         long_steps=10,
         long_restarts=2,
+        strong_steps=10,
+        strong_restarts=1,
         few=True,
     ),
     "cpu": Scale(
         name="cpu",
-        seeds=(0, 1, 2),
-        images=1000,
-        hard_images=500,
-        clean=_clean(epochs=2),
+        # Networks of seconds, so that many trainings decide what three would not.
+        seeds=tuple(range(12)),
+        robust_seeds=tuple(range(6)),
+        side_seeds=3,
+        images=2000,
+        hard_images=1000,
+        clean={
+            "A": Setting("mnist", "wong", "paper-mnist", {"epochs": 3}, 0.2),
+            "C": Setting("mnist", "d", "paper-mnist", {"epochs": 3}, 0.2),
+        },
         robust={
             "MNIST": Setting("mnist", "wong", "robust-mnist", {}),
-            "CIFAR-10": Setting("cifar10", "resnet-8-small", "robust-cifar", {}, _EIGHT),
-            "CIFAR-100": Setting("cifar100", "resnet-8-small", "robust-cifar", {}, _EIGHT),
+            "CIFAR-10": Setting("cifar10", "resnet-8-small", "robust-cifar", MIXED, _EIGHT, 500),
+            "CIFAR-100": Setting("cifar100", "resnet-8-small", "robust-cifar", MIXED, _EIGHT, 300),
             "SVHN": Setting(
                 "svhn",
                 "resnet-8-small",
                 "robust-cifar",
                 {"augment": "none", "adversary": {"eps": 10 / 255, "step_size": 7.5 / 255}},
                 10 / 255,
+                300,
             ),
         },
         steps=100,
-        long_steps=200,
+        long_steps=100,
         long_restarts=5,
     ),
     "paper": Scale(
         name="paper",
         seeds=(0, 1, 2),
+        robust_seeds=(0, 1, 2),
+        side_seeds=3,
         images=None,
         hard_images=1000,
-        clean=_clean(epochs=None),
+        clean={name: Setting("mnist", name.lower(), "paper-mnist", {}, 0.2) for name in "AC"},
         robust={
             "MNIST": Setting("mnist", "madry", "paper-mnist-mixed", {}),
             "CIFAR-10": Setting("cifar10", "wrn-34-10", "paper-cifar10-mixed", {}, _EIGHT),

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from multiway.artifact import Artifact
+from multiway.studies.artifacts import Decided
 from multiway.studies.measures import Measure
 
-__all__ = ["CellSpec", "Study"]
+__all__ = ["CellSpec", "Learned", "Study"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class CellSpec:
         measure: how it is measured.
         panel: the part of the chart; so `series` and `x`. A cell of a trade-off without a series
             is in the tables alone: it is another cell under a second name.
+        seeds: of its trainings; None for those of the study.
     """
 
     row: str
@@ -32,6 +34,15 @@ class CellSpec:
     panel: str = ""
     series: str = ""
     x: float | None = None
+    seeds: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A network beside its one-hot twin, both on clean images: did it learn its task?"""
+
+    network: Decided
+    twin: Decided
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +64,7 @@ class Study:
         differs: what is not as in the paper, at this scale.
         pictures: artifacts whose arrays are drawn, by name.
         objective: what the paper's attack ascends here, beside whose cells its figures stand.
+        learned: by the key of a network, whether it learned its task.
     """
 
     name: str
@@ -71,8 +83,11 @@ class Study:
     differs: tuple[str, ...] = ()
     pictures: Mapping[str, Artifact] = field(default_factory=dict)
     objective: str = "own"
+    learned: Mapping[str, Learned] = field(default_factory=dict)
 
     def artifacts(self) -> list[Artifact]:
         """All that the cells and pictures are read from, each once."""
         measured = [artifact for cell in self.cells for artifact in cell.measure.artifacts()]
-        return list({each.key: each for each in (*measured, *self.pictures.values())}.values())
+        clean = [each for one in self.learned.values() for each in (one.network, one.twin)]
+        needed = (*measured, *self.pictures.values(), *clean)
+        return list({each.key: each for each in needed}.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import Cells
+from multiway.studies.cell_builders import STRONG, Cells
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -31,6 +31,7 @@ def declare(scale: Scale) -> Study:
                 cells.correlated(row, column, target, source)
         others = [source for column, source in substitutes.items() if column != row]
         cells.attacked(row, "AVG BB", target, others)
+        cells.undefended(row, target, scale.clean[row[0]])
         cells.clean(row, target)
     return Study(
         name="transfer",
@@ -46,5 +47,6 @@ def declare(scale: Scale) -> Study:
         differs=(
             "the substitute is a training of its own, which no other cell attacks, and its "
             "codebook the target's",
+            f"`{STRONG}` is ours: {scale.strong_steps} steps, {scale.strong_restarts} restarts",
         ),
     )

@@ -1,197 +1,397 @@
-"""Judging the paper's claims by what was measured."""
+"""Judging claims by what was measured."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from multiway.engine import order
 from multiway.results import METRICS
-from multiway.statistics import Interval
+from multiway.statistics import bound
 from multiway.store import Store
+from multiway.studies import paper
 from multiway.studies.claims import Claim, Comparison, Side
-from multiway.studies.measures import NoValue, interval_of
-from multiway.studies.result import FAILS, HOLDS, ONLY_OWN, UNMEASURED, Evidence, Verdict
+from multiway.studies.inference import Difference, Sample, differences
+from multiway.studies.result import (
+    HOLDS,
+    NO_EFFECT,
+    NOT_JUDGED,
+    ONLY_OWN,
+    OPPOSITE,
+    UNDECIDED,
+    Evidence,
+    Verdict,
+    decide,
+)
 from multiway.studies.scales import Scale
 from multiway.studies.study import CellSpec, Study
 
-__all__ = ["decide", "judge_claim"]
+__all__ = ["LEARNED", "WORST", "effect_of_note", "judge_claim", "reported_effect"]
 
-Cells = Mapping[tuple[str, str], Sequence[CellSpec]]
-"""By row and column, the cells of a claim: one for each objective."""
+WORST = "worst case"
+# The share of its one-hot twin's clean accuracy below which a network did not learn its task.
+LEARNED = 0.9
+# The effect of note is half of the paper's, and at most this.
+LARGEST_NOTE = {"correlation": 0.05, "distance": 0.05}
+LARGEST_NOTE_OF_SHARES = 0.02
+
+
+class _Unjudged(Exception):
+    """Something that the claim needs is not there; the message says what."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A comparison of one reading, measured."""
+
+    comparison: Comparison
+    objective: str | None
+    sample: Sample | None  # None for full counts
+    found: Difference
+    lost: float | None = None
 
 
 def judge_claim(claim: Claim, study: Study, scale: Scale, store: Store) -> Verdict:
-    """The verdict on one claim, for every objective that its cells were measured with.
+    """The verdict on one claim.
 
     The difference of the two sides is taken image by image and seed by seed, so that what is
-    common to them cancels; sides that have no image in common are compared by their means. Of
-    several comparisons, all of which must hold, the weakest is shown.
+    common to them cancels. It is read for the paper's objective and for all others; a claim of
+    robustness to white-box attacks for the paper's and for the worst case of each image over all
+    white-box attacks that the study has on the same row.
     """
-    cells = {
-        (row, column): [
-            cell
-            for cell in study.cells
-            if (cell.row, cell.column, cell.metric) == (row, column, claim.metric)
-        ]
-        for row, column in claim.cells
-    }
-    sole = _sole_objective(cells)
-    differences: dict[str | None, Interval] = {}
-    for objective in _objectives(cells, study.objective) if sole is None else [sole]:
-        parts = [_compare(part, cells, objective, store) for part in claim.comparisons]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            differences[objective] = min(known, key=lambda difference: difference.low)
-    verdict, why = decide(
-        differences,
-        sole or study.objective,
-        scale.name,
-        percent=METRICS[claim.metric].percent,
-        margins={part.by for part in claim.comparisons},
-    )
-    evidence = tuple(
-        Evidence.of(difference, objective=objective, seeds=study.seeds)
-        for objective, difference in differences.items()
-    )
-    return Verdict(claim.id, claim.text, claim.where, verdict, why, evidence)
+    blank = Verdict(
+        claim.id, claim.kind, claim.text, claim.where, NOT_JUDGED, "", (), claim.metric,
+        reported_effect(claim, claim.comparisons[0]),
+    )  # fmt: skip
+    try:
+        reading = _Reading(claim, study, store)
+        parts = reading.parts()
+    except _Unjudged as error:
+        return replace(blank, why=f"{error}.")
+    evidence = tuple(_evidence(claim, part, reading.seeds(part)) for part in parts)
+    if scale.name == "smoke":
+        figures = _figures(claim, evidence)
+        why = f"A smoke run shows that everything works and judges nothing ({figures})."
+        return replace(blank, why=why, evidence=evidence)
+    if (lazy := _not_learned(claim, study, store)) is not None:
+        return replace(blank, why=lazy, evidence=evidence)
+    word = decide(evidence)
+    judged = replace(blank, verdict=word, evidence=evidence, why=_why(claim, word, evidence))
+    return _undecided(judged, claim, parts, evidence) if word == UNDECIDED else judged
 
 
-def decide(
-    differences: Mapping[str | None, Interval],
-    objective: str,
-    scale: str,
-    *,
-    percent: bool = True,
-    margins: Collection[float] = (),
-) -> tuple[str, str]:
-    """The verdict and the sentence for differences by objective; above 0 they speak for the claim.
+def reported_effect(claim: Claim, part: Comparison) -> float | None:
+    """The difference of the paper's own figures; None where it has none."""
+    sides = []
+    for side in (part.greater, part.than):
+        if not isinstance(side, tuple):
+            sides.append(side)
+            continue
+        values = [paper.baseline_figure(claim.study, *cell, claim.metric) for cell in side]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values):
+            return None
+        sides.append(math.fsum(known) / len(known))
+    return round(sides[0] - sides[1], 9)
 
-    Args:
-        objective: the paper's.
-        percent: whether the differences are of shares, and so percentage points.
-        margins: that the claim's comparisons are counted from.
+
+def effect_of_note(claim: Claim, part: Comparison) -> float:
+    """Half the paper's effect, at most 2 points, or 0.05 for what is no share.
 
     Example:
-        >>> both = {"own": Interval(.3, .2, .4, 100), "margin": Interval(.0, -.1, .1, 100)}
-        >>> decide(both, "own", "cpu")[0]
-        "holds only against the paper's own attack"
+        >>> from multiway.studies.claims import claims
+        >>> claim = claims("transfer")[0]
+        >>> effect_of_note(claim, claim.comparisons[0])
+        0.02
     """
-    figures = "; ".join(
-        f"{each.points() if percent else each.number(3)}{f' on {name}' if name else ''}"
-        for name, each in differences.items()
-    )
-    beyond = _counted_from(margins, percent)
-    if scale == "smoke":
-        figures = f" ({figures}{beyond})" if figures else ""
-        return UNMEASURED, f"A smoke run shows that everything works and judges nothing{figures}."
-    main = differences.get(None, differences.get(objective))
-    if main is None:
-        return UNMEASURED, "Its cells were not measured at this scale."
-    if main.low <= 0:
-        word = "The opposite was measured" if main.high < 0 else "No difference beyond chance"
-        return FAILS, f"{word}{beyond}: {figures}."
-    weak = [str(name) for name, each in differences.items() if each.low <= 0]
-    if weak:
-        names = " and ".join(weak)
-        return ONLY_OWN, f"It vanishes when the attacker ascends {names}{beyond}: {figures}."
-    return HOLDS, f"The difference is above 0 throughout{beyond}: {figures}."
+    percent = METRICS[claim.metric].percent
+    largest = LARGEST_NOTE_OF_SHARES if percent else LARGEST_NOTE[claim.metric]
+    effect = abs(reported_effect(claim, part) or 0.0)
+    return min(largest, effect / 2) if effect else largest
 
 
-def _counted_from(margins: Collection[float], percent: bool) -> str:
-    """What the differences of a claim with a margin of its own are counted from, in words."""
-    words = [f"{100 * by:+g} points" if percent else f"{by:+g}" for by in sorted(margins) if by]
-    return f", counted from a margin of {' or '.join(words)}" if words else ""
+class _Reading:
+    """The cells of a claim, read for each objective."""
 
+    def __init__(self, claim: Claim, study: Study, store: Store) -> None:
+        self.claim, self.study, self.store = claim, study, store
+        self.cells = {
+            place: [
+                cell
+                for cell in study.cells
+                if (cell.row, cell.column, cell.metric) == (*place, claim.metric)
+            ]
+            for place in claim.cells
+        }
+        for (row, column), some in self.cells.items():
+            if not some:
+                raise _Unjudged(f"The cell {row} / {column} was not measured at this scale")
+        self._kept: dict[int, Tensor] = {}
 
-def _sole_objective(cells: Cells) -> str | None:
-    """Where each cell has one objective, as its column says, all of them in words; else None.
+    def parts(self) -> list[_Part]:
+        """Of each objective that decides, the paper's first, all comparisons."""
+        found: list[_Part] = []
+        papers: list[_Part] = []
+        for objective in self._objectives():
+            parts = self._measured(objective)
+            if papers:
+                parts = [self._beside(own, part) for own, part in zip(papers, parts, strict=True)]
+            papers = papers or parts
+            found += parts
+        return found
 
-    Such cells are compared as they stand: the objective is what the claim is about.
-    """
-    names = {cell.objective for some in cells.values() for cell in some}
-    if None in names or any(len(some) != 1 for some in cells.values()):
-        return None
-    return " and ".join(sorted(str(name) for name in names))
+    def seeds(self, part: _Part) -> tuple[int, ...]:
+        """Of the trainings behind a comparison."""
+        named = (cell.seeds for place in part.comparison.places for cell in self.cells[place])
+        known = min((seeds for seeds in named if seeds is not None), key=len, default=None)
+        return self.study.seeds if known is None else known
 
+    def _objectives(self) -> list[str | None]:
+        """The paper's; then the worst case, or all others that every cell has."""
+        names = [{cell.objective for cell in some} for some in self.cells.values()]
+        if all(len(some) == 1 for some in names) and None not in set().union(*names):
+            # Each column is an objective of its own: that is what the claim is about.
+            own: list[str | None] = [" and ".join(sorted(str(n) for n in set().union(*names)))]
+            return [*own, WORST] if self._judged_by_worst() else own
+        attacked = [some - {None} for some in names if some != {None}]
+        if not attacked:
+            return [None]
+        common = set.intersection(*attacked)
+        if self.study.objective not in common:
+            raise _Unjudged(f"Not all of its cells were measured on {self.study.objective}")
+        rest = sorted(map(str, common - {self.study.objective}))
+        others = [WORST] if self._judged_by_worst() else rest
+        return [self.study.objective, *others]
 
-def _objectives(cells: Cells, papers: str) -> list[str | None]:
-    """Those that all cells have, the paper's first; None for cells without an attack."""
-    objectives = [{cell.objective for cell in some} for some in cells.values()]
-    if not all(objectives):
-        return []
-    attacked = [some - {None} for some in objectives if some != {None}]
-    if not attacked:
-        return [None]
-    common = set.intersection(*attacked)
-    return sorted(common, key=lambda name: (name != papers, str(name)))
+    def _judged_by_worst(self) -> bool:
+        """Whether it is about white-box attacks on different networks."""
+        white = all(cell.white_box for some in self.cells.values() for cell in some)
+        return self.claim.worst and white
 
+    def _measured(self, objective: str | None) -> list[_Part]:
+        comparisons = self.claim.comparisons
+        shares = METRICS[self.claim.metric].percent
+        samples = [self._sample(part, objective) for part in comparisons]
+        if all(sample is None for sample in samples):
+            return [_Part(part, objective, None, self._counted(part)) for part in comparisons]
+        known = [sample for sample in samples if sample is not None]
+        if any(len(sample.values) < 2 for sample in known):
+            raise _Unjudged("One training says nothing of others; at least 2 seeds are needed")
+        found = differences(known, shares=shares, pool=self.claim.pool)
+        return [
+            _Part(part, objective, sample, _from_number(part, each))
+            for part, sample, each in zip(comparisons, known, found, strict=True)
+        ]
 
-def _compare(
-    part: Comparison, cells: Cells, objective: str | None, store: Store
-) -> Interval | None:
-    """By how much more than `by` the one side exceeds the other; None if a cell is missing."""
-    greater = _side(part.greater, cells, objective, store)
-    than = _side(part.than, cells, objective, store)
-    if greater is None or than is None:
-        return None
-    try:
-        return _difference(greater, than, part.by)
-    except NoValue:
-        return None
+    def _beside(self, own: _Part, part: _Part) -> _Part:
+        """With what this attack takes away of what the paper's own shows."""
+        if own.sample is None or part.sample is None:
+            return part
+        one, other = (each.sample.values for each in (own, part) if each.sample is not None)
+        n, sign = min(one.shape[1], other.shape[1]), _sign(part.comparison)
+        paired = own.sample.other is None and part.sample.other is None
+        samples = (
+            [Sample(sign * (one[:, :n] - other[:, :n]))]
+            if paired
+            else [replace(own.sample), replace(part.sample)]
+        )
+        found = differences(samples, shares=False)
+        if paired:
+            return replace(part, lost=bound(found[0].low))
+        gap = found[0].value - found[1].value
+        half = math.hypot(found[0].value - found[0].low, found[1].high - found[1].value)
+        return replace(part, lost=bound(gap - half))
 
-
-def _side(
-    side: Side, cells: Cells, objective: str | None, store: Store
-) -> Tensor | Interval | None:
-    """The mean of one side's cells, [S, N]; numbers and exact counts have no width."""
-    if isinstance(side, float | int):
-        return Interval(side, side, side, 0)
-    chosen = [_with_objective(cells[row, column], objective) for row, column in side]
-    measures = [cell.measure for cell in chosen if cell is not None]
-    if len(measures) < len(chosen):
-        return None
-    if all(measure.exact for measure in measures):
-        counts = [measure.interval(store) for measure in measures]
-        value = math.fsum(each.value for each in counts) / len(counts)
-        return Interval(value, value, value, sum(each.n for each in counts))
-    return torch.stack(_common([measure.values(store) for measure in measures])).mean(dim=0)
-
-
-def _with_objective(cells: Sequence[CellSpec], objective: str | None) -> CellSpec | None:
-    """The cell of that objective, or the one without an attack (clean accuracy beside attacks).
-
-    Where there is but one, its column says the objective.
-    """
-    by_objective = {cell.objective: cell for cell in cells}
-    only = cells[0] if len(cells) == 1 else None
-    return by_objective.get(objective, by_objective.get(None, only))
-
-
-def _common(values: list[Tensor]) -> list[Tensor]:
-    """Cells on fewer images have the first ones, so that is what several cells have in common."""
-    n = min(each.shape[1] for each in values)
-    return [each[:, :n] for each in values]
-
-
-def _difference(greater: Tensor | Interval, than: Tensor | Interval, by: float) -> Interval:
-    """Image by image where there are some with a value on both sides; else of the two means.
-
-    The means of different images (those classified rightly and wrongly, say) are taken as
-    independent: the half-widths of their intervals add like the sides of a right angle.
-    """
-    if isinstance(greater, Tensor) and isinstance(than, Tensor):
-        greater, than = _common([greater, than])
-        paired = greater - than - by
+    def _sample(self, part: Comparison, objective: str | None) -> Sample | None:
+        """The differences [S, N] of a comparison; None where both sides were counted in full."""
+        sides = [self._side(side, objective) for side in (part.greater, part.than)]
+        tensors = [side for side in sides if side is not None]
+        if not tensors:
+            return None
+        seeds = min(len(each) for each in tensors)
+        tensors = [each[:seeds] for each in tensors]
+        if len(tensors) == 1:
+            return Sample(self._known(tensors[0], part), paired=False)
+        n = min(each.shape[1] for each in tensors)
+        paired = tensors[0][:, :n] - tensors[1][:, :n]
         if not bool(paired.isnan().any(dim=0).all()):
-            return interval_of(paired, shares=False)
-    a, b = (
-        interval_of(side, shares=False) if isinstance(side, Tensor) else side
-        for side in (greater, than)
+            return Sample(self._known(paired, part))
+        return Sample(self._known(tensors[0], part), self._known(tensors[1], part), paired=False)
+
+    def _known(self, values: Tensor, part: Comparison) -> np.ndarray:
+        """Images with a value for every seed."""
+        known = values[:, ~values.isnan().any(dim=0)]
+        if known.shape[1] == 0:
+            raise _Unjudged(f"No image has a value for every seed ({part})")
+        return known.double().numpy()
+
+    def _side(self, side: Side, objective: str | None) -> Tensor | None:
+        """The mean of one side's cells, [S, N]; None for numbers and full counts."""
+        if not isinstance(side, tuple):
+            return None
+        values = [self._of_place(place, objective) for place in side]
+        if any(each is None for each in values):
+            return None
+        known = [each for each in values if each is not None]
+        n, seeds = min(each.shape[1] for each in known), min(len(each) for each in known)
+        return torch.stack([each[:seeds, :n] for each in known]).mean(dim=0)
+
+    def _of_place(self, place: tuple[str, str], objective: str | None) -> Tensor | None:
+        cells = self.cells[place]
+        if objective == WORST:
+            return self._worst(place[0])
+        by_objective = {cell.objective: cell for cell in cells}
+        # A clean cell beside attacked ones stands for every objective.
+        only = cells[0] if len(cells) == 1 else None
+        cell = by_objective.get(objective, by_objective.get(None, only))
+        if cell is None:
+            raise _Unjudged(f"The cell {place[0]} / {place[1]} was not measured on {objective}")
+        return None if cell.measure.exact else self._values(cell)
+
+    def _worst(self, row: str) -> Tensor:
+        """Each image's worst case over all white-box attacks on a row."""
+        values = [
+            self._values(cell)
+            for cell in self.study.cells
+            if cell.row == row and cell.white_box and cell.metric == self.claim.metric
+        ]
+        n, seeds = min(each.shape[1] for each in values), min(len(each) for each in values)
+        return torch.stack([each[:seeds, :n] for each in values]).amin(dim=0)
+
+    def _values(self, cell: CellSpec) -> Tensor:
+        if id(cell) not in self._kept:
+            self._kept[id(cell)] = cell.measure.values(self.store)
+        return self._kept[id(cell)]
+
+    def _counted(self, part: Comparison) -> Difference:
+        """Of full counts and numbers: it has no width."""
+        sides = []
+        for side in (part.greater, part.than):
+            if not isinstance(side, tuple):
+                sides.append((side, 0))
+                continue
+            counts = [self.cells[place][0].measure.interval(self.store) for place in side]
+            mean = math.fsum(each.value for each in counts) / len(counts)
+            sides.append((mean, sum(each.n for each in counts)))
+        (one, n), (other, m) = sides
+        return Difference(one - other, n + m, 1, 0.0, 0.0, 0.0, 1.0)
+
+
+def _sign(part: Comparison) -> int:
+    """-1 where the cells stand on the side that should be the smaller one alone."""
+    return 1 if isinstance(part.greater, tuple) else -1
+
+
+def _from_number(part: Comparison, found: Difference) -> Difference:
+    """Of one side's mean the difference to the number on the other."""
+    if isinstance(part.greater, tuple) and isinstance(part.than, tuple):
+        return found
+    if isinstance(part.greater, tuple):
+        assert not isinstance(part.than, tuple)
+        return replace(found, value=found.value - part.than)
+    return replace(found, value=part.greater - found.value, below=found.above, above=found.below)
+
+
+def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
+    found, note = part.found, effect_of_note(claim, part.comparison)
+    return Evidence(
+        part.objective, str(part.comparison), found.value, bound(found.low), bound(found.high),
+        part.comparison.by, note, round(found.power(note), 4), part.lost, found.n, seeds,
+    )  # fmt: skip
+
+
+def _not_learned(claim: Claim, study: Study, store: Store) -> str | None:
+    """Which network of the claim's cells did not learn its task; None if all did."""
+    cells = [
+        c for c in study.cells if (c.row, c.column) in claim.cells and c.metric == claim.metric
+    ]
+    artifacts = order(each for cell in cells for each in cell.measure.artifacts())
+    for artifact in artifacts:
+        pair = study.learned.get(artifact.key)
+        if pair is None:
+            continue
+        own, twin = (float(each.right(store).double().mean()) for each in (pair.network, pair.twin))
+        if own < LEARNED * twin:
+            return (
+                f"{pair.network.target.name} did not learn its task: {100 * own:.1f} % of clean "
+                f"images, its one-hot twin {100 * twin:.1f} %."
+            )
+    return None
+
+
+def _undecided(
+    verdict: Verdict, claim: Claim, parts: Sequence[_Part], evidence: Sequence[Evidence]
+) -> Verdict:
+    """With the smallest effect that this size detects, and the seeds that would decide."""
+    open_parts = [
+        (part.found, one) for part, one in zip(parts, evidence, strict=True) if not one.above
+    ]
+    detects = max(found.detectable() for found, _ in open_parts)
+    needs = [
+        replace(found, value=found.value - one.margin).seeds_to_decide(
+            None if one.margin else one.note
+        )
+        for found, one in open_parts
+    ]
+    enough = None if None in needs else max(each for each in needs if each is not None)
+    smallest = _effect(claim, detects)
+    if enough is None:
+        more = f"more seeds would not decide it: {evidence[0].n} images are too few"
+    else:
+        more = f"about {enough} seeds would decide it"
+    why = f"{verdict.why} The smallest effect that this size detects is {smallest}; {more}."
+    return replace(verdict, detects=detects, needs=enough, why=why)
+
+
+def _effect(claim: Claim, value: float) -> str:
+    unit = " points" if METRICS[claim.metric].percent else ""
+    digits = 1 if unit else 3
+    return f"{value * (100 if unit else 1):.{digits}f}{unit}"
+
+
+def _figures(claim: Claim, evidence: Sequence[Evidence]) -> str:
+    """The weakest comparison of each objective."""
+    return "; ".join(_one_figure(claim, weakest, evidence) for weakest in _weakest(evidence))
+
+
+def _weakest(evidence: Sequence[Evidence]) -> Iterator[Evidence]:
+    for objective in dict.fromkeys(each.objective for each in evidence):
+        some = [each for each in evidence if each.objective == objective]
+        yield min(some, key=lambda each: each.interval.low - each.margin)
+
+
+def _one_figure(claim: Claim, one: Evidence, evidence: Sequence[Evidence]) -> str:
+    percent = METRICS[claim.metric].percent
+    figure = one.interval.points() if percent else one.interval.number(3)
+    under = f" in the {WORST}" if one.objective == WORST else f" on {one.objective}"
+    several = len({each.part for each in evidence}) > 1
+    return f"{figure}{under if one.objective else ''}{f' ({one.part})' if several else ''}"
+
+
+def _why(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
+    shown = list(_weakest(evidence))
+    if word == OPPOSITE:
+        shown = [next(each for each in evidence if each.opposite)]
+    elif word == NO_EFFECT:
+        shown = [next(each for each in evidence if each.inside and not each.above)]
+    first = {
+        HOLDS: "The difference is above {margin} throughout",
+        ONLY_OWN: "The stronger attack takes away what the paper's shows",
+        OPPOSITE: "The whole interval lies below {margin}",
+        NO_EFFECT: "The whole interval is nearer to 0 than {note}, the effect of note",
+        UNDECIDED: "The interval decides nothing",
+    }[word]
+    weakest = min(shown, key=lambda each: each.power)
+    margin = shown[0].margin
+    words = first.format(
+        margin=f"the margin of {_effect(claim, margin)}" if margin else "0",
+        note=_effect(claim, weakest.note),
     )
-    value = a.value - b.value - by
-    low = value - math.hypot(a.value - a.low, b.high - b.value)
-    high = value + math.hypot(a.high - a.value, b.value - b.low)
-    return Interval(value, low, high, a.n + b.n)
+    figures = "; ".join(_one_figure(claim, each, evidence) for each in shown)
+    power = f"power {100 * weakest.power:.0f} % for {_effect(claim, weakest.note)}"
+    return f"{words}: {figures}; {power}."

@@ -2,7 +2,7 @@
 
 from multiway.data.corruptions.apply import corrupt, corrupt_with
 from multiway.data.corruptions.kinds import KINDS, PAPER_KINDS, SEVERITIES, Kind
-from multiway.data.corruptions.official import check_official
+from multiway.data.corruptions.official import check_official, official
 
 __all__ = [
     "KINDS",
@@ -12,4 +12,5 @@ __all__ = [
     "check_official",
     "corrupt",
     "corrupt_with",
+    "official",
 ]

@@ -1,0 +1,49 @@
+"""An earlier version of the paper: iterative attacks that transfer, without adversarial training."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from multiway.studies.cell_builders import Cells
+from multiway.studies.scales import Scale
+from multiway.studies.study import Study
+
+__all__ = ["declare"]
+
+ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
+# The paper's eps for attacks of many steps on MNIST.
+EPS = 0.3
+
+
+def declare(scale: Scale) -> Study:
+    """Network A with four encodings, under PGD from one-hot labels, its own encoding and itself."""
+    setting = scale.clean["A"]
+    images = scale.test_images(setting, hard=True)
+    cells = Cells(scale, images)
+    one_hot = scale.substitute(partial(scale.clean_model, "A", "1ofk"))
+    steps = scale.strong_steps
+    away = partial(scale.pgd, EPS, steps=steps, white_box=False)
+    for name, encoding in ENCODINGS.items():
+        row, model = f"MNIST, {name}", partial(scale.clean_model, "A", encoding)
+        cells.attacked(row, "black-box", model, [one_hot], attack=away)
+        cells.attacked(
+            row, "black-box, own encoding", model, [scale.substitute(model)], attack=away
+        )
+        cells.attacked(row, "white-box", model, attack=partial(scale.strong_pgd, EPS))
+        cells.on(scale.test_images(setting)).clean(row, model)
+    return Study(
+        name="undefended",
+        title="What is left of it under attacks of many steps?",
+        question="Table 3 takes one step. With many steps, on networks that were not trained "
+        "adversarially: how much of the robustness to images from other networks is left?",
+        paper="an earlier version",
+        chart="dots",
+        column_name="attacker",
+        **cells.about(setting),
+        differs=(
+            "an earlier version of the paper has these figures and the final one does not; it "
+            "names neither the networks nor the number of steps",
+            f"PGD has {steps} steps at eps {EPS:g}, the paper's for MNIST; other data sets are "
+            "left out",
+        ),
+    )

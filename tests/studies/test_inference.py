@@ -1,0 +1,175 @@
+"""Intervals of differences: closed forms, and coverage and power by simulation of the designs used."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from scipy.special import expit
+
+from multiway.studies import scale_of
+from multiway.studies.inference import Difference, Sample, differences, exact_bounds
+
+N = 400
+UNDEFENDED = len(scale_of("cpu").seeds)
+HEADLINE = len(scale_of("cpu").robust_seeds)
+PAPER = len(scale_of("paper").seeds)
+
+
+def draw(
+    random: np.random.Generator, seeds: int, effect: float, spread: float, parts: int = 1
+) -> list[Sample]:
+    """Right or wrong of two networks a seed on common images, which differ in difficulty.
+
+    A training's accuracy varies by about a quarter of `spread`, on the scale of the logit. The
+    mean difference is set to `effect` exactly, by the logit that gives it.
+    """
+    hard = random.normal(0, 2, N)
+    samples = []
+    for _ in range(parts):
+        other = random.random((seeds, N)) < expit(hard + random.normal(0, spread, (seeds, 1)))
+        one = random.random((seeds, N)) < expit(
+            hard + SHIFT[effect, spread] + random.normal(0, spread, (seeds, 1))
+        )
+        samples.append(Sample(one.astype(float) - other.astype(float)))
+    return samples
+
+
+def _shift(effect: float, spread: float) -> float:
+    """The logit that gives a mean difference of `effect`, by bisection on a fine grid."""
+    width = math.hypot(2, spread)
+    grid = scipy.stats.norm.ppf((np.arange(4000) + 0.5) / 4000) * width
+    low, high = 0.0, 5.0
+    for _ in range(50):
+        middle = (low + high) / 2
+        gain = expit(grid + middle).mean() - 0.5
+        low, high = (middle, high) if gain < effect else (low, middle)
+    return low
+
+
+SHIFT = {(e, s): _shift(e, s) for e in (0.0, 0.02, 0.05) for s in (0.05, 0.2)}
+
+
+@pytest.mark.parametrize("seeds", [PAPER, HEADLINE, UNDEFENDED])
+@pytest.mark.parametrize("spread", [0.05, 0.2])
+@pytest.mark.parametrize("effect", [0.0, 0.05])
+def test_the_interval_holds_the_truth(seeds: int, spread: float, effect: float) -> None:
+    random = np.random.default_rng(seeds)
+    held = 0
+    for _ in range(300):
+        (found,) = differences(draw(random, seeds, effect, spread), shares=True)
+        held += found.low <= effect <= found.high
+    # 95 %, less three standard errors of 300 draws; it may be careful.
+    assert held / 300 >= 0.91
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_pooled_trainings_keep_the_coverage_and_are_narrower(parts: int) -> None:
+    random = np.random.default_rng(parts)
+    held, narrower = 0, 0.0
+    for _ in range(200):
+        samples = draw(random, PAPER, 0.0, 0.2, parts)
+        alone = differences(samples, shares=True)
+        pooled = differences(samples, shares=True, pool=True)
+        held += sum(each.low <= 0 <= each.high for each in pooled)
+        narrower += np.mean([a.high - a.low for a in alone]) - np.mean(
+            [p.high - p.low for p in pooled]
+        )
+    assert held / (200 * parts) >= 0.92
+    assert narrower > 0
+
+
+def test_parts_that_are_the_same_networks_gain_no_freedom() -> None:
+    (sample,) = draw(np.random.default_rng(0), 4, 0.0, 0.2)
+    (alone,) = differences([sample], shares=True)
+    pooled = differences([sample] * 3, shares=True, pool=True)
+    assert [each.freedom for each in pooled] == [pytest.approx(3)] * 3
+    assert pooled[0].low == pytest.approx(alone.low)
+
+
+def test_independent_parts_add_their_freedom() -> None:
+    # Orthogonal deviations of one size: the covariance is a multiple of the identity.
+    means = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
+    samples = [Sample(np.repeat(each[:, None], 5, axis=1)) for each in means]
+    one, two = differences(samples, shares=False, pool=True)
+    assert one.freedom == two.freedom == pytest.approx(2 * 3)
+    assert one.spread == pytest.approx(math.sqrt((2 / 3) / 4))
+
+
+@pytest.mark.parametrize(
+    ("seeds", "spread", "effect"),
+    [(HEADLINE, 0.2, 0.05), (UNDEFENDED, 0.2, 0.05), (UNDEFENDED, 0.05, 0.02)],
+)
+def test_power_is_as_often_as_it_says(seeds: int, spread: float, effect: float) -> None:
+    random = np.random.default_rng(1)
+    seen, said = 0, 0.0
+    for _ in range(300):
+        (found,) = differences(draw(random, seeds, effect, spread), shares=True)
+        seen += found.low > 0
+        said += found.power(effect)
+    assert said / 300 == pytest.approx(seen / 300, abs=0.1)
+
+
+def test_an_effect_of_two_points_is_decided_at_cpu() -> None:
+    """With the images and the seeds of the undefended studies, and trainings that vary by a point."""
+    images = scale_of("cpu").images
+    assert images is not None
+    each = math.sqrt(0.15 / images)  # 15 % of the images are right on one side alone
+    found = Difference(0.0, images, UNDEFENDED, 1.96 * each, 1.96 * each,
+                       0.01 * math.sqrt(2 / UNDEFENDED), UNDEFENDED - 1)  # fmt: skip
+    assert found.power(0.03) > 0.5
+    assert found.detectable() < 0.05
+
+
+def test_nothing_seen_to_vary_has_the_exact_bound() -> None:
+    """0 of 50: 1 - 0.025^(1/50) is 7.1 %."""
+    bound = 1 - 0.025 ** (1 / 50)
+    assert exact_bounds(0.0, 50) == pytest.approx((0, bound))
+    assert exact_bounds(1.0, 50) == pytest.approx((1 - bound, 1))
+    for k, n in ((1, 50), (20, 50), (499, 500)):
+        ours = exact_bounds(k / n, n)
+        theirs = scipy.stats.binomtest(k, n).proportion_ci(0.95, "exact")
+        assert ours == pytest.approx((theirs.low, theirs.high))
+    zeros = np.zeros((3, 50))
+    (pair,) = differences([Sample(zeros)], shares=True)
+    assert (pair.low, pair.value, pair.high) == pytest.approx((-bound, 0, bound))
+    (alone,) = differences([Sample(zeros, paired=False)], shares=True)
+    assert (alone.low, alone.high) == pytest.approx((0, bound))
+
+
+def test_one_pair_of_networks_is_compared_by_its_discordant_images() -> None:
+    values = np.array([[1.0] * 30 + [-1.0] * 10 + [0.0] * 160])
+    (found,) = differences([Sample(values)], shares=True)
+    assert found.value == pytest.approx(0.1)
+    # McNemar's variance of the difference, (b + c - (b - c)^2 / n) / n^2.
+    error = math.sqrt((40 - 400 / 200) / 200**2)
+    assert found.below == pytest.approx(1.96 * error, rel=0.12)
+    assert found.above == pytest.approx(1.96 * error, rel=0.12)
+
+
+def test_without_shares_it_is_students() -> None:
+    random = np.random.default_rng(3)
+    values = random.normal(0.2, 1, (4, 60))
+    (found,) = differences([Sample(values)], shares=False)
+    images = scipy.stats.t.ppf(0.975, 59) * values.mean(axis=0).std(ddof=1) / math.sqrt(60)
+    models = scipy.stats.t.ppf(0.975, 3) * values.mean(axis=1).std(ddof=1) / 2
+    assert found.high - found.value == pytest.approx(math.hypot(images, models))
+    (two,) = differences([Sample(values[:, :40], values[:, 40:])], shares=False)
+    assert two.value == pytest.approx(values[:, :40].mean() - values[:, 40:].mean())
+    assert two.n == 60
+
+
+def test_the_smallest_effect_and_the_seeds_that_decide_agree_with_the_power() -> None:
+    found = Difference(0.03, 1000, 3, 0.01, 0.01, 0.02, 2.0)
+    assert found.low < 0
+    assert found.power(found.detectable()) == pytest.approx(0.8, abs=1e-3)
+    enough = found.seeds_to_decide(None)
+    assert enough is not None
+    assert found._with(enough).power(0.03) >= 0.8 > found._with(enough - 1).power(0.03)
+    # Inside +-0.1 it is decided sooner; where the images are too few, never.
+    sooner = found.seeds_to_decide(0.2)
+    assert sooner is not None
+    assert sooner < enough
+    assert Difference(0.01, 20, 3, 0.2, 0.2, 0.02, 2.0).seeds_to_decide(0.02) is None
