@@ -14,6 +14,7 @@ from conftest import Command, command
 from multiway.cli import live_table
 from multiway.cli.live_table import LiveTable
 from multiway.engine import Finished
+from multiway.studies.plan import expected_difference
 from tiny_artifacts import Tiny, until
 
 
@@ -97,11 +98,25 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     ran = in_process("reproduce", "correlation", "--dry-run", "--json", "--store", "s", "--jobs", 2)
     assert ran.returncode == 0
     (plan,) = json.loads(ran.stdout)["studies"]
-    # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, each with a substitute, and their
-    # gradients by objective.
+    # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, each with a substitute, their
+    # gradients by objective, and on clean images RO and its one-hot twins.
     assert (plan["cells"], plan["trainings"]) == (18, 8)
-    assert plan["artifacts"] == plan["left"] == 24
+    assert plan["artifacts"] == plan["left"] == 32
+    assert plan["seeds"] is None  # it compares no accuracies
     assert not (tmp_path / "s").exists()
+
+
+def test_a_plan_says_its_power(in_process: Command) -> None:
+    """By the noncentral t: more seeds see more, and the claims of the smoke scale see little."""
+    words = ("reproduce", "transfer", "--dry-run", "--store", "s")
+    (plan,) = json.loads(in_process(*words, "--json").stdout)["studies"]
+    assert plan["seeds"] == [2, 2]
+    few = expected_difference(100, 2).power(0.02)
+    assert plan["power"] == [pytest.approx(few, abs=0.01)] * 2
+    assert few < 0.2 < 0.5 < expected_difference(2000, 10).power(0.02)
+    shown = in_process(*words)
+    assert "power: the chance to see an effect of 2 points" in shown.stderr
+    assert f"{few:.0%}" in shown.stdout
 
 
 def cells(stdout: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Intervals of differences: closed forms, and coverage and power by simulation of the designs used."""
+"""Intervals of differences: closed forms; coverage and power simulated for the designs used."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_power_is_as_often_as_it_says(seeds: int, spread: float, effect: float) 
 
 
 def test_an_effect_of_two_points_is_decided_at_cpu() -> None:
-    """With the images and the seeds of the undefended studies, and trainings that vary by a point."""
+    """With the images and seeds of the undefended studies, and trainings that vary by a point."""
     images = scale_of("cpu").images
     assert images is not None
     each = math.sqrt(0.15 / images)  # 15 % of the images are right on one side alone

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -125,10 +126,13 @@ def _collect(studies: list[Study], scale: Scale, store: Store, json: bool) -> No
     """Write and show the results of the studies whose artifacts are all there."""
     results, paths = [], []
     for study in studies:
-        if all(artifact in store for artifact in study.artifacts()):
-            results.append(mw.studies.collect_result(study, scale, store))
-            if not scale.trial:  # two steps are no result, whatever the scale
-                paths.append(mw.studies.write_result(store.directory, results[-1]))
+        lacks = sum(artifact not in store for artifact in study.artifacts())
+        if lacks:
+            say(f"{study.name}: {lacks} artifacts are not there, so it has no result yet")
+            continue
+        results.append(mw.studies.collect_result(study, scale, store))
+        if not scale.trial:  # two steps are no result, whatever the scale
+            paths.append(mw.studies.write_result(store.directory, results[-1]))
     if json:
         print_json({"results": [result.as_dict() for result in results]})
         return
@@ -144,8 +148,8 @@ def _show(result: StudyResult) -> None:
     if result.verdicts:
         print_table(
             "Claims",
-            ["claim", "verdict", "why"],
-            [[verdict.text, verdict.verdict, verdict.why] for verdict in result.verdicts],
+            ["claim", "kind", "verdict", "why"],
+            [[each.text, each.kind, each.verdict, each.why] for each in result.verdicts],
         )
 
 
@@ -170,7 +174,8 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
     plans: list[dict[str, Any]] = []
     for name in names:
         try:
-            plans.append(_planned(name, scale, store, seen))
+            study = mw.studies.declare(name, scale)
+            plans.append(asdict(mw.studies.plan_study(study, store, seen)))
         except MultiwayError as error:
             plans.append({"study": name, "missing": str(error)})
     total = sum(plan.get("core_minutes", 0.0) for plan in plans)
@@ -184,29 +189,22 @@ def _plan(names: list[str], scale: Scale, store: Store, jobs: int | None, json: 
         f"{store.directory}: about {span(60 * total)} of one core, "
         f"{span(60 * total / jobs)} with {jobs} processes (a rough guess; a GPU takes far "
         f"less){counted}",
-        ["study", "cells", "artifacts", "to do", "trainings", "of one core"],
+        ["study", "cells", "artifacts", "to do", "trainings", "of one core", "seeds", "power"],
         [
             [str(plan.get(column, "?")) for column in columns]
             + [span(60 * plan["core_minutes"]) if "core_minutes" in plan else "no data"]
+            + [_ends(plan.get("seeds"), "d"), _ends(plan.get("power"), ".0%")]
             for plan in plans
         ],
+    )
+    say(
+        f"power: the chance to see an effect of {100 * mw.studies.EFFECT:g} points, if accuracy "
+        "varies by a point between trainings and a tenth of the images is right on one side alone"
     )
     for line in dict.fromkeys(missing):
         say(f"not planned: {line}")
 
 
-def _planned(name: str, scale: Scale, store: Store, seen: set[str]) -> dict[str, Any]:
-    """The plan of one study, without the artifacts that are `seen` already."""
-    study = mw.studies.declare(name, scale)
-    artifacts = mw.engine.order(study.artifacts())
-    left = [each for each in artifacts if each not in store and each.key not in seen]
-    seconds = sum(artifact.seconds() for artifact in left)
-    seen.update(artifact.key for artifact in artifacts)
-    return {
-        "study": name,
-        "cells": len(study.cells),
-        "artifacts": len(artifacts),
-        "left": len(left),
-        "trainings": sum(isinstance(artifact, mw.studies.Model) for artifact in left),
-        "core_minutes": round(seconds / 60, 2),
-    }
+def _ends(ends: tuple[float, float] | None, form: str) -> str:
+    """The least and the most of something, or nothing."""
+    return "" if ends is None else " to ".join(dict.fromkeys(f"{end:{form}}" for end in ends))

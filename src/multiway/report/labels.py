@@ -94,7 +94,7 @@ LEGEND = (
     ),
     (
         HOLDS,
-        "the 95 % interval of the difference lies above the claim's margin (0 where none is named), "
+        "the 95 % interval of the difference lies above the claim's margin (0 where none is named) "
         "for every comparison of the claim; of white-box attacks also in the worst case of each "
         "image over all attacks and objectives that were run.",
     ),

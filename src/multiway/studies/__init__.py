@@ -3,11 +3,13 @@
 from multiway.studies.catalogue import STUDIES, declare, in_order
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
+from multiway.studies.plan import EFFECT, plan_study
 from multiway.studies.result import SCALES, StudyResult, load_results, verdict_counts, write_result
 from multiway.studies.scales import Scale, scale_of
 from multiway.studies.study import CellSpec, Study
 
 __all__ = [
+    "EFFECT",
     "SCALES",
     "STUDIES",
     "CellSpec",
@@ -19,6 +21,7 @@ __all__ = [
     "declare",
     "in_order",
     "load_results",
+    "plan_study",
     "scale_of",
     "verdict_counts",
     "write_result",

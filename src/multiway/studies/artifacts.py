@@ -22,7 +22,7 @@ from multiway.data.corruptions import KINDS, corrupt, official
 from multiway.decisions import decisions
 from multiway.identity import describe
 from multiway.store import Store
-from multiway.studies.cost import attack_passes
+from multiway.studies.cost import attack_passes, standing
 from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.weights import read_tensors, write_tensors
@@ -78,7 +78,8 @@ class Crafted(Measurement):
         return f"{attack_name(self.attack)} on {self.source.name}"
 
     def seconds(self) -> float:
-        return len(self.images) * attack_passes(self.attack) * self.source.pass_seconds
+        passes = attack_passes(self.attack, standing(self.source.recipe))
+        return len(self.images) * passes * self.source.pass_seconds
 
     def make(self, context: BuildContext) -> dict[str, Any]:
         """Attack batch by batch; finished batches survive a kill."""

@@ -36,7 +36,7 @@ NETWORKS = (*HEADLINE, *CONTROLS, f"RO{ADVERSARIAL}", f"padded{ADVERSARIAL}")
 DISTANCE = 1.5
 
 # How many images the attacks without gradients are given, and for how many steps.
-UNGUIDED_IMAGES = {"smoke": 8, "cpu": 200, "paper": 1000}
+UNGUIDED_IMAGES = {"smoke": 8, "cpu": 100, "paper": 1000}
 BOUNDARY_STEPS = {"smoke": 500, "cpu": 5000, "paper": 25_000}
 NATTACK = {
     "smoke": NAttack(Linf(1.0), steps=10, population=50, step_size=0.02),
@@ -81,17 +81,19 @@ def _add_cells(cells: Cells, data: str) -> None:
 
 def _add_row(cells: Cells, data: str, row: str, model: ModelOf) -> None:
     scale, setting = cells.scale, cells.scale.robust[data]
+    # Substitutes are trainings of their own: they have the seeds of the controls.
+    few_seeds = cells.side()
     sources = [scale.substitute(robust(scale, data, encoding)) for encoding in PAIR]
     attack = transferred(scale, setting.eps)
     for encoding, source in zip(PAIR, sources, strict=True):
-        cells.attacked(row, f"black-box from {encoding}", model, [source], attack=attack)
+        few_seeds.attacked(row, f"black-box from {encoding}", model, [source], attack=attack)
     for objective in OBJECTIVES:
         chosen = attack(objective)
         both = tuple(
             tuple(Decided(model(s), Crafted(each(s), chosen, cells.images)) for each in sources)
-            for s in scale.seeds
+            for s in few_seeds.scale.seeds
         )
-        cells.add(row, "black-box, worst of both", Accuracy(both, worst=True),
+        few_seeds.add(row, "black-box, worst of both", Accuracy(both, worst=True),
                   objective=objective, attack=attack_words(chosen))  # fmt: skip
     cells.attacked(row, "white-box 1K", model, attack=partial(scale.pgd, setting.eps))
     cells.attacked(row, "white-box 5K x 50", model, attack=partial(scale.long_pgd, setting.eps))

@@ -22,7 +22,8 @@ def declare(scale: Scale) -> Study:
     setting = scale.robust[data]
     images = scale.test_images(setting, hard=True)
     target = robust(scale, data, "RO")
-    cells = Cells(scale, images)
+    # Every target has a substitute of its own.
+    cells = Cells(scale, images).side()
     for kappa in (*(CONFIDENCES[:: len(CONFIDENCES) - 1] if scale.few else CONFIDENCES), None):
         cells.attacked(
             "unlimited" if kappa is None else str(kappa),

@@ -47,7 +47,7 @@ def declare(scale: Scale) -> Study:
                 metric="share",
                 series=row,
                 x=math.inf if step == max(STEPS.values()) else step,
-            )  # fmt: skip
+            )
             for row, panels in cases.items()
             for column, step in STEPS.items()
         ),

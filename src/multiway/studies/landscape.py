@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiway.studies.cell_builders import Cells
 from multiway.studies.picture_artifacts import Bent, NonLinear, Surface
-from multiway.studies.robustness import HEADLINE, PAIR, colour_set, robust
+from multiway.studies.robustness import HEADLINE, PAIR, cells_of, colour_set, robust
 from multiway.studies.scales import OBJECTIVES, Scale
 from multiway.studies.study import Study
 
@@ -23,15 +23,16 @@ def declare(scale: Scale) -> Study:
     models = {name: robust(scale, data, name) for name in HEADLINE}
     cells = Cells(scale, images)
     for name, model in models.items():
+        some = cells_of(cells, name)
         for row, right in ROWS.items():
             for column, quantity in COLUMNS.items():
                 for objective in OBJECTIVES:
                     bent = tuple(
                         Bent(model(seed), images, setting.eps, objective, quantity)
-                        for seed in scale.seeds
+                        for seed in some.scale.seeds
                     )
                     measure = NonLinear(bent, right)
-                    cells.add(
+                    some.add(
                         row.format(name), column, measure, metric="distance", objective=objective
                     )
     named = tuple((name, models[name](scale.seeds[0])) for name in PAIR)
@@ -51,8 +52,8 @@ def declare(scale: Scale) -> Study:
             "the paper draws a logit for one-hot labels and a squared error for codes, a line and "
             "a square of the outputs; here the margin is drawn and measured for both, and the "
             "paper's quantities beside it",
-            "Madry et al. stands for the paper's baseline, one-hot labels without clean images; 1ofK "
-            "and RO, which are drawn, were trained alike",
+            "Madry et al. stands for the paper's baseline, one-hot labels without clean images; "
+            "1ofK and RO, which are drawn, were trained alike",
             "the paper judges by eye; the measure is ours, over the images that the networks of "
             "all seeds classify rightly (or wrongly)",
             "of the three images drawn, two are the first that both networks classify rightly and "

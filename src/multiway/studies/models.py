@@ -12,7 +12,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.encoding import Encoding
 from multiway.identity import hash_tensors
 from multiway.store import Store
-from multiway.studies.cost import pass_seconds
+from multiway.studies.cost import ATTACK, pass_seconds
 from multiway.studies.images import Images
 from multiway.training import Job, Recipe, load_run, open_run, prepare, run_job
 
@@ -70,13 +70,13 @@ class Model(Artifact):
         return f"train {self.name}"
 
     def seconds(self) -> float:
-        # A training step is 3 passes (forward, backward), and so is a step of its adversary.
-        steps = 1.0
+        # A training step is 3 passes (forward, backward); clean images beside others are as many.
+        passes = 3.0
         adversary = self.recipe.adversary
         if adversary is not None:
-            steps += (adversary.clean_weight > 0) + adversary.step_count
+            passes += 3 * (adversary.clean_weight > 0) + ATTACK * adversary.step_count
         images = self.recipe.total_steps(self.image_count) * self.recipe.batch_size
-        return 3 * steps * images * self.pass_seconds
+        return passes * images * self.pass_seconds
 
     def content(self) -> dict[str, Any]:
         """With the codewords themselves: the default length and norm may change."""

@@ -18,6 +18,7 @@ __all__ = [
     "CONTROLS",
     "ENCODINGS",
     "HEADLINE",
+    "PAIR",
     "adversarial_only",
     "budgets_in_words",
     "cells_of",
@@ -32,8 +33,8 @@ __all__ = [
 ]
 
 ENCODINGS = {"1ofK": "1ofk", "RO": "ro", "padded": "padded", "1ofK-MSE": "1ofk-mse"}
-# The pair of the same recipe, and the paper's baseline: one-hot labels, no clean images. They have
-# all seeds; the controls have fewer.
+# The pair of the same recipe, which has all seeds; and with fewer of them the paper's baseline,
+# one-hot labels without clean images, and the controls.
 PAIR = ("1ofK", "RO")
 HEADLINE = (BASELINE, *PAIR)
 CONTROLS = ("padded", "1ofK-MSE")
@@ -61,7 +62,7 @@ def stand_in(scale: Scale) -> tuple[str, ...]:
 
 
 def adversarial_only(scale: Scale, data: str) -> Setting:
-    """As the scale trains on `data`, without clean images; Madry et al.'s own recipe for `paper`."""
+    """As the scale trains on `data`, without clean images; at `paper` by Madry et al.'s recipe."""
     setting = scale.robust[data]
     if scale.name == "paper" and data in MADRY:
         return replace(setting, recipe=MADRY[data], changes={})
@@ -73,7 +74,7 @@ def adversarial_only(scale: Scale, data: str) -> Setting:
 
 
 def has_clean_images(scale: Scale, data: str) -> bool:
-    """Whether the networks on `data` see clean images beside adversarial ones, as the paper's do."""
+    """Whether networks on `data` see clean images beside adversarial ones, as the paper's do."""
     return adversarial_only(scale, data) != scale.robust[data]
 
 
@@ -89,7 +90,7 @@ def robust(scale: Scale, data: str, name: str) -> ModelOf:
 
 def cells_of(cells: Cells, name: str) -> Cells:
     """The collection with the seeds that a network has: all, or fewer for controls."""
-    return cells if name in HEADLINE else cells.side()
+    return cells if name in PAIR else cells.side()
 
 
 def transferred(

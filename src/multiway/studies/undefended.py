@@ -1,4 +1,4 @@
-"""An earlier version of the paper: iterative attacks that transfer, without adversarial training."""
+"""An earlier version of the paper: attacks of many steps that transfer to undefended networks."""
 
 from __future__ import annotations
 

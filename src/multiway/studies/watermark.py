@@ -34,8 +34,8 @@ OWNERS = {
     "cpu": Setting("cifar10", "resnet-8-strided", "cifar-cpu", {"epochs": 6}),
     "paper": Setting("cifar10", "preact-18", "cifar-steps", {}),
 }
-# A network with hidden layers behind its convolutions. With those frozen, a thief of the owner above
-# fits a linear map on fixed features; here it still trains a layer before its head.
+# A network with a hidden layer behind its convolutions. With those frozen, a thief of the owner
+# above fits a linear map on fixed features; here it still trains a layer before its head.
 HIDDEN = {
     "smoke": Setting("mnist5k", "wong", "digits", {"epochs": 4}),
     "cpu": Setting("cifar10", "wong", "cifar-cpu", {"epochs": 6, "lr": 0.05}),
@@ -155,7 +155,8 @@ def declare(scale: Scale) -> Study:
         x_name="learning rate",
         cells=tuple(cells.declared),
         data=data_in_words(owner.data),
-        models=f"owner: {owner}; hidden: {HIDDEN[scale.name]}; thieves: recipe {theft.recipe}, {in_words(theft.changes)}, lr "
+        models=f"owner: {owner}; hidden: {HIDDEN[scale.name]}; thieves: recipe {theft.recipe}, "
+        f"{in_words(theft.changes)}, lr "
         f"{_grid(rates['1ofK'])} (1ofK, 1ofK-MSE) or {_grid(rates['RO'])} (padded, RO); from "
         f"scratch: {in_words({**theft.changes, **SCRATCH[scale.name]})}, lr "
         f"{rates['1ofK'][-1]:g} (1ofK), {usual['RO']:g} (RO); half of the test set fine-tunes, the "

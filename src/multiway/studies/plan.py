@@ -1,0 +1,84 @@
+"""What a study will cost and what it can see, before anything is computed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from multiway.engine import order
+from multiway.statistics import Z
+from multiway.store import Store
+from multiway.studies.claims import claims
+from multiway.studies.inference import Difference
+from multiway.studies.models import Model
+from multiway.studies.study import Study
+
+__all__ = ["EFFECT", "Plan", "expected_difference", "plan_study"]
+
+# The effect whose power is shown, and what is assumed of networks that are not trained yet: the
+# accuracy of a training varies by a point, and so many of the images are right on one side alone.
+EFFECT = 0.02
+TRAININGS = 0.01
+DISCORDANT = 0.1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The plan of one study.
+
+    Attributes:
+        left: artifacts that are not in the store yet; `trainings` of them are networks.
+        core_minutes: of one core, for those.
+        seeds: the fewest and the most trainings behind a comparison of accuracies; None for none.
+        power: for an effect of 2 points, with the fewest and with the most.
+    """
+
+    study: str
+    cells: int
+    artifacts: int
+    left: int
+    trainings: int
+    core_minutes: float
+    seeds: tuple[int, int] | None
+    power: tuple[float, float] | None
+
+
+def plan_study(study: Study, store: Store, seen: set[str]) -> Plan:
+    """The plan of a study, without the artifacts that are `seen` already; these are added to it."""
+    artifacts = order(study.artifacts())
+    left = [each for each in artifacts if each not in store and each.key not in seen]
+    seen.update(artifact.key for artifact in artifacts)
+    seeds = _seeds(study)
+    ends = (min(seeds), max(seeds)) if seeds else None
+    expected = [expected_difference(study.n or 0, count) for count in ends or ()]
+    power = [round(each.power(EFFECT), 2) for each in expected]
+    return Plan(
+        study=study.name,
+        cells=len(study.cells),
+        artifacts=len(artifacts),
+        left=len(left),
+        trainings=sum(isinstance(artifact, Model) for artifact in left),
+        core_minutes=round(sum(artifact.seconds() for artifact in left) / 60, 2),
+        seeds=ends,
+        power=(power[0], power[1]) if power and study.n else None,
+    )
+
+
+def expected_difference(n: int, seeds: int) -> Difference:
+    """Of two networks on `n` images that are alike, by what is assumed here."""
+    half = Z * math.sqrt(DISCORDANT / max(n, 1))
+    return Difference(0.0, n, seeds, half, half, TRAININGS * math.sqrt(2 / seeds), seeds - 1.0)
+
+
+def _seeds(study: Study) -> list[int]:
+    """How many trainings each claim about accuracies has."""
+    found = []
+    for claim in claims(study.name):
+        counts = [
+            len(study.seeds if cell.seeds is None else cell.seeds)
+            for cell in study.cells
+            if claim.metric == cell.metric == "accuracy" and (cell.row, cell.column) in claim.cells
+        ]
+        if counts and min(counts) > 1:
+            found.append(min(counts))
+    return found
