@@ -47,16 +47,60 @@ def test_json_is_one_document(in_process: Command, store: Path) -> None:
     done = in_process("report", "--json")
     told = json.loads(done.stdout)
     assert told["written"] == ["report.html"]
-    assert told["counts"] == {
+    literal = {
         "holds": 1,
         "holds only against the paper's own attack": 1,
-        "does not hold": 1,
-        "not measured at this scale": 2,
+        "the opposite holds": 1,
+        "no effect of note": 0,
+        "undecided": 0,
+        "not judged": 2,
     }
+    assert told["counts"] == {"literal": literal, "matched": dict.fromkeys(literal, 0)}
     assert [each["study"] for each in told["studies"]] == ["length", "transfer", "transfer"]
     assert {each["claim"] for each in told["verdicts"]} == {
         "transfer-0", "transfer-1", "length-white-box",
     }  # fmt: skip
+
+
+def test_results_are_published_and_read_again(
+    in_process: Command, store: Path, tmp_path: Path
+) -> None:
+    ran = in_process("report", "--scale", "cpu", "--publish", "results", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [
+        "length-cpu.json", "transfer-cpu.json",
+    ]  # fmt: skip
+    again = in_process("report", "results", "--out", "front.html", "--markdown", "docs/results.md",
+                       "--json")  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    one, other = (json.loads(each.stdout)["verdicts"] for each in (ran, again))
+    assert one == other
+    page = (tmp_path / "docs" / "results.md").read_text()
+    assert "Literal claims: 1 ✓ holds, 1 ◐ holds only" in page
+    for path in (tmp_path / "docs" / "figures" / "results").glob("*.svg"):
+        assert f"(figures/results/{path.name})" in page
+    assert page.count(".svg)") == 2
+    # What is published must be judged.
+    smoke = in_process("report", "--publish", "results")
+    assert smoke.returncode == 2
+    assert "smoke scale, which says nothing of the paper" in smoke.stderr
+
+
+@pytest.mark.parametrize("name", ["length-cpu.json", "length-paper.json"])
+def test_a_published_file_that_was_edited_is_named(
+    in_process: Command, store: Path, tmp_path: Path, name: str
+) -> None:
+    in_process("report", "--scale", "cpu", "--publish", "results")
+    path = tmp_path / "results" / "length-cpu.json"
+    text = path.read_text().replace('"the opposite holds"', '"holds"')
+    path.unlink()
+    (tmp_path / "results" / name).write_text(text)
+    done = in_process("report", "results")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "by its evidence it is 'the opposite holds'" in done.stderr
+    both = in_process("report", "results", "--store", "multiway-store")
+    assert "name one folder, not both" in both.stderr
 
 
 def test_only_what_was_asked_for(in_process: Command, store: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from multiway.report.labels import facts, made_rows
 from multiway.report.tables import cell_text, result_tables
 from multiway.results import Cell
 from multiway.statistics import Interval, mean
-from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, verdict_counts
+from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, VERDICTS, verdict_counts
 from study_results import (
     FGSM,
     accuracy,
@@ -217,4 +217,6 @@ def test_a_study_says_its_scale_and_how_it_was_made() -> None:
 
 def test_verdicts_are_counted() -> None:
     counts = verdict_counts([transfer(), transfer("smoke"), length()])
-    assert counts == {HOLDS: 1, ONLY_OWN: 1, OPPOSITE: 1, NOT_JUDGED: 2}
+    assert counts == {
+        **dict.fromkeys(VERDICTS, 0), HOLDS: 1, ONLY_OWN: 1, OPPOSITE: 1, NOT_JUDGED: 2,
+    }  # fmt: skip

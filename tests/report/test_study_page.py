@@ -66,7 +66,8 @@ def sections(page: Page) -> list[str]:
 
 def test_every_figure_is_there_with_its_interval(page: Page) -> None:
     assert sections(page) == ALL
-    assert seen(page, ".counts strong") == ["1", "1", "1", "2"]
+    # Literal and matched claims are counted apart.
+    assert seen(page, ".counts strong") == ["1", "1", "1", "0", "0", "2"] + ["0"] * 6
     rows = seen(page, ".figures tbody tr")
     expected = [
         " ".join(row) for each in RESULTS for table in result_tables(each) for row in table.rows
@@ -91,10 +92,24 @@ def test_words_are_explained_and_smoke_is_marked(page: Page) -> None:
 
 def test_verdicts_are_named_by_sign_and_word(page: Page) -> None:
     assert seen(page, "#summary .chip") == [
-        "✗ does not hold", "✓ holds", "◐ holds only against the paper's own attack",
-        "○ not measured at this scale", "○ not measured at this scale",
+        "✗ the opposite holds", "✓ holds", "◐ holds only against the paper's own attack",
+        "○ not judged", "○ not judged",
     ]  # fmt: skip
     assert seen(page, "#summary .study-of a") == ["length"] + ["transfer"] * 4
+
+
+def test_the_first_screen_has_a_row_for_each_table_of_the_paper(page: Page) -> None:
+    """Of its largest scale: the claim, the paper's figure, ours, the verdict and a small chart."""
+    assert seen(page, "#paper tbody th") == ["Table 1 cpu", "Table 3 cpu"]
+    one, other = seen(page, "#paper tbody tr")
+    assert "The claim length-white-box." in one
+    assert "-12.0 points [-15.0, -9.0], own" in one.replace("\N{NO-BREAK SPACE}", " ")
+    assert "✗ the opposite holds" in one
+    assert "literal: 1 ✓ holds, 1 ◐ holds only against the paper's own attack" in other
+    assert "matched: none" in other
+    marks = page.locator("#paper svg[role=img]")
+    assert marks.count() == 2
+    assert marks.first.bounding_box()["y"] < 900  # type: ignore[index]
 
 
 def test_a_study_alone(page: Page) -> None:
@@ -216,7 +231,7 @@ def test_no_page_is_wider_than_its_screen(page: Page, width: int) -> None:
 def test_links_lead_to_the_studies(page: Page) -> None:
     links = "all => all.map((one) => one.hash.slice(1))"
     targets = set(page.eval_on_selector_all('a[href^="#"]', links))
-    assert targets == {"verdicts", "words", *ALL}
+    assert targets == {"paper", "verdicts", "words", *ALL}
     assert all(page.locator(f"[id='{target}']").count() == 1 for target in targets)
 
 

@@ -19,10 +19,24 @@ __all__ = ["report"]
 
 
 def report(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]", help="A store, or a folder of published results. [default: --store]"
+        ),
+    ] = None,
     store: StoreDir = None,
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("report.html"),
     markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="A folder for the tables as Markdown, too.")
+        Path | None,
+        typer.Option(
+            "--markdown",
+            help="A folder for the tables as Markdown, too; or FILE.md for one page with figures.",
+        ),
+    ] = None,
+    publish: Annotated[
+        Path | None,
+        typer.Option("--publish", help="A folder for the results, for a repository."),
     ] = None,
     study: Annotated[
         list[str] | None, typer.Option("--study", help="Only this study. [default: all]")
@@ -40,20 +54,28 @@ def report(
     if out.is_dir() or out.suffix.lower() not in (".html", ".htm"):
         raise MultiwayError(f"--out {out}: the page is a file that ends in .html")
     mw.files.check_writable(out.parent)
-    if markdown is not None:
-        mw.files.check_writable(markdown)
-    folder = default_store(store)
+    if folder is not None and store is not None:
+        raise MultiwayError(f"name one folder, not both {folder} and --store {store}")
+    one_page = markdown is not None and markdown.suffix == ".md" and not markdown.is_dir()
+    for each in (markdown.parent if markdown is not None and one_page else markdown, publish):
+        if each is not None:
+            mw.files.check_writable(each)
+    folder = default_store(store) if folder is None else folder
     chosen = mw.studies.in_order(_choose(_results(folder), study, scale))
     written = [mw.report.write_study_page(out, chosen, folder)]
     if markdown is not None:
-        written += mw.report.write_markdown(chosen, markdown)
+        if one_page:
+            written += mw.report.write_results_page(markdown, chosen, folder)
+        else:
+            written += mw.report.write_markdown(chosen, markdown)
+    if publish is not None:
+        written += mw.studies.publish(chosen, folder, publish)
     _show(chosen, written, json)
 
 
 def _results(folder: Path) -> list[StudyResult]:
-    """All results in the store; where there are none, the error says how to fill it."""
-    mw.store.Store(folder)  # which refuses other folders, and stores of another format
-    results = mw.studies.load_results(folder)
+    """All results in the folder; where there are none, the error says how to fill it."""
+    results = mw.studies.read_folder(folder)
     if not results:
         there = "there is no store" if not folder.exists() else "no study has been finished"
         raise MultiwayError(
@@ -82,7 +104,7 @@ def _choose(
 
 
 def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
-    counts = mw.studies.verdict_counts(results)
+    counts = {kind: mw.studies.verdict_counts(results, kind) for kind in mw.studies.KINDS}
     judged = [(each, verdict) for each in results for verdict in each.verdicts]
     if json:
         print_json(
@@ -98,6 +120,7 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
                         "study": each.name,
                         "scale": each.scale,
                         "claim": verdict.claim,
+                        "kind": verdict.kind,
                         "verdict": verdict.verdict,
                         "why": verdict.why,
                     }
@@ -107,9 +130,11 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
         )
         return
     if judged:
-        said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        rows = [[v.claim, each.name, each.scale, v.verdict, v.why] for each, v in judged]
-        print_table(
-            f"Verdicts: {said}", ["claim", "study", "scale", "verdict", "why"], rows
-        )  # fmt: skip
+        said = "; ".join(
+            f"{kind}: {', '.join(f'{count} {word}' for word, count in some.items() if count) or 0}"
+            for kind, some in counts.items()
+        )
+        rows = [[v.claim, v.kind, each.name, each.scale, v.verdict, v.why] for each, v in judged]
+        columns = ["claim", "kind", "study", "scale", "verdict", "why"]
+        print_table(f"Verdicts, {said}", columns, rows)
     say(f"written: {', '.join(str(path) for path in written)}")

@@ -12,6 +12,7 @@ from multiway.report.line_chart import draw_lines
 from multiway.report.markdown import study_markdown, write_markdown
 from multiway.report.marked_images import draw_marked
 from multiway.report.page import Picture, Section, write_page
+from multiway.report.results_page import write_results_page
 from multiway.report.saliency import draw_saliency
 from multiway.report.study_page import write_study_page
 from multiway.report.style import save_both
@@ -42,5 +43,6 @@ __all__ = [
     "write_landscape_page",
     "write_markdown",
     "write_page",
+    "write_results_page",
     "write_study_page",
 ]

@@ -33,7 +33,7 @@ CHARTS: dict[str, Callable[[Result], Figure]] = {
 def draw(result: Result, folder: Path | str = Path()) -> list[Picture]:
     """What a result shows: its cells as charts, and the arrays that it left in files.
 
-    Figures of a dot plot that have an x are lines, in a picture of their own.
+    Figures of a dot plot or of Fig. 1 that have an x are lines, in a picture of their own.
 
     Args:
         folder: what `result.pictures` is relative to.
@@ -43,8 +43,10 @@ def draw(result: Result, folder: Path | str = Path()) -> list[Picture]:
         alt = "Arrows of the gradient around a point, in three panels"
         pictures.append(Picture(intro_figure(), alt))
     parts = [result] if result.chart in CHARTS else []
+    lines = result.only(lambda cell: cell.x is not None, chart="lines")
+    if result.chart == "intro":
+        parts = [lines]
     if result.chart == "dots":
-        lines = result.only(lambda cell: cell.x is not None, chart="lines")
         parts = [result.only(lambda cell: cell.x is None), lines]
     for part in parts:
         if part.cells:

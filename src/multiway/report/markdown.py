@@ -12,7 +12,7 @@ from multiway.report.labels import LEGEND, MARKS, SMOKE, identity, made_rows
 from multiway.report.tables import result_tables
 from multiway.studies.result import StudyResult, Verdict, verdict_counts
 
-__all__ = ["INDEX", "escape", "study_markdown", "write_markdown"]
+__all__ = ["INDEX", "escape", "markdown_table", "study_markdown", "write_markdown"]
 
 INDEX = "index.md"
 
@@ -57,12 +57,12 @@ def study_markdown(result: StudyResult) -> str:
         parts.append(f"> **{SMOKE}**")
     if result.verdicts:
         rows = [_judged(verdict) for verdict in result.verdicts]
-        parts += ["## Verdicts", _table(["claim", "verdict", "why"], rows)]
+        parts += ["## Verdicts", markdown_table(["claim", "kind", "verdict", "why"], rows)]
     for table in result_tables(result):
         caption = escape(table.caption[:1].upper() + table.caption[1:])
         rows = [[escape(cell) for cell in row] for row in table.rows]
         columns = [escape(column) for column in table.columns]
-        parts += [f"## {escape(table.title)}", f"{caption}.", _table(columns, rows)]
+        parts += [f"## {escape(table.title)}", f"{caption}.", markdown_table(columns, rows)]
     parts += ["## How it was made", _list(f"{name}: {value}" for name, value in made_rows(result))]
     for title, sentences in (
         ("What differs from the paper", result.provenance.differs),
@@ -91,10 +91,10 @@ def _index(results: Sequence[StudyResult]) -> str:
         parts.append(f"> **{SMOKE}**")
     rows = []
     for result in results:
-        for claim, verdict, why in map(_judged, result.verdicts):
-            rows.append([claim, result.name, result.scale, verdict, why])
+        for claim, kind, verdict, why in map(_judged, result.verdicts):
+            rows.append([claim, kind, result.name, result.scale, verdict, why])
     if rows:
-        parts.append(_table(["claim", "study", "scale", "verdict", "why"], rows))
+        parts.append(markdown_table(["claim", "kind", "study", "scale", "verdict", "why"], rows))
     links = [
         f"- [{_link_text(each.title)}]({identity(each)}.md): "
         f"{escape(each.paper or 'not in the paper')}, scale {each.scale}"
@@ -112,10 +112,12 @@ def _link_text(words: str) -> str:
 
 def _judged(verdict: Verdict) -> list[str]:
     claim = f"{escape(verdict.text, code=True)} ({escape(verdict.where)})"
-    return [claim, f"{MARKS[verdict.verdict]} {verdict.verdict}", escape(verdict.why, code=True)]
+    word = f"{MARKS[verdict.verdict]} {verdict.verdict}"
+    return [claim, verdict.kind, word, escape(verdict.why, code=True)]
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; its cells are escaped already."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 

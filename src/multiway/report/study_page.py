@@ -22,8 +22,9 @@ from multiway.report.labels import (
 )
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
+from multiway.report.summary import summary_rows
 from multiway.report.tables import Table, result_tables
-from multiway.studies.result import SCALES, VERDICTS, StudyResult, verdict_counts
+from multiway.studies.result import KINDS, SCALES, VERDICTS, StudyResult, verdict_counts
 
 __all__ = ["write_study_page"]
 
@@ -60,7 +61,8 @@ def write_study_page(path: Path | str, results: Sequence[StudyResult], store: Pa
         "title": "Does the paper hold?",
         "lead": LEAD,
         "parts": parts,
-        "counts": verdict_counts(results),
+        "counts": {kind: verdict_counts(results, kind) for kind in KINDS},
+        "rows": summary_rows(results),
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.
         "kinds": {word: f"v{number}" for number, word in enumerate(VERDICTS)},

@@ -4,12 +4,21 @@ from multiway.studies.catalogue import STUDIES, declare, in_order
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
 from multiway.studies.plan import EFFECT, plan_study
-from multiway.studies.result import SCALES, StudyResult, load_results, verdict_counts, write_result
+from multiway.studies.published import publish, read_folder
+from multiway.studies.result import (
+    KINDS,
+    SCALES,
+    StudyResult,
+    load_results,
+    verdict_counts,
+    write_result,
+)
 from multiway.studies.scales import Scale, scale_of
 from multiway.studies.study import CellSpec, Study
 
 __all__ = [
     "EFFECT",
+    "KINDS",
     "SCALES",
     "STUDIES",
     "CellSpec",
@@ -22,6 +31,8 @@ __all__ = [
     "in_order",
     "load_results",
     "plan_study",
+    "publish",
+    "read_folder",
     "scale_of",
     "verdict_counts",
     "write_result",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -201,15 +202,16 @@ class LastLayer(Measurement):
 def _beside_their_class(signs: Tensor, labels: Tensor) -> dict[str, Tensor]:
     """`fixed` and `own` of signs [N, L], see `LastLayer`."""
     fixed, own = torch.full((2, len(signs)), torch.nan, dtype=torch.float64)
-    for label in labels.unique():
+    for label in sorted(set(labels.tolist())):
         members = (labels == label).nonzero().flatten()
         some = signs[members]
         usual = some.double().sum(dim=0).sign().to(torch.int8)
         agree = ((some == usual) & (some != 0)).double().sum(dim=1)
         fixed[members] = agree / (some != 0).double().sum(dim=1)
         filled = torch.where(some == 0, usual, some)
-        _, which, count = filled.unique(dim=0, return_inverse=True, return_counts=True)
-        own[members] = (count[which] == 1).double()
+        count = Counter(bytes(row.numpy()) for row in filled)
+        alone = [float(count[bytes(row.numpy())] == 1) for row in filled]
+        own[members] = torch.tensor(alone, dtype=torch.float64)
     return {"fixed": fixed, "own": own}
 
 

@@ -55,6 +55,7 @@ def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
             warnings=_warnings(made),
         ),
         verdicts=tuple(judge_claim(claim, study, scale, store) for claim in claims(study.name)),
+        details={"command": f"multiway reproduce {study.name} --scale {scale.name}"},
         pictures={
             name: str((store.read(artifact).folder / ARRAYS).relative_to(store.directory))
             for name, artifact in study.pictures.items()

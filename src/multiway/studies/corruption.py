@@ -47,7 +47,7 @@ def declare(scale: Scale) -> Study:
         for kind in kinds:
             some.add(row, kind, CorruptedAccuracy(shown, (kind,)))
         some.clean(row, model)
-    some = f"severities {', '.join(map(str, severities))} of 1 to 5"
+    levels = f"severities {', '.join(map(str, severities))} of 1 to 5"
     return Study(
         name="corruption",
         title="Does robustness extend to corrupted images?",
@@ -66,7 +66,7 @@ def declare(scale: Scale) -> Study:
             "AVG is the mean of the ten kinds that the paper shows; the other nine are ours",
             "Madry et al. stands for the paper's baseline, their released network: one-hot labels "
             "without clean images; 1ofK has RO's recipe",
-            *(() if severities == SEVERITIES else (some,)),
+            *(() if severities == SEVERITIES else (levels,)),
             *stand_in(scale),
         ),
     )

@@ -33,8 +33,8 @@ def declare(scale: Scale) -> Study:
         target, twin = networks[one], scale.substitute(networks[other])
         cells.correlated(row, "the images shown", target, twin, images=shown)
         cells.correlated(row, "test images", target, twin)
-        before, other = (_untrained(model) for model in (target, twin))
-        cells.correlated(f"{row}, untrained", "test images", before, other)
+        before = _untrained(target), _untrained(twin)
+        cells.correlated(f"{row}, untrained", "test images", *before)
     return Study(
         name="saliency",
         title="What do the gradients of two trainings look like?",

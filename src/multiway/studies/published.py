@@ -1,0 +1,104 @@
+"""Results that are published: a folder of small files, each as the current studies declare it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from multiway.errors import MultiwayError
+from multiway.files import make_directory
+from multiway.results import write_result
+from multiway.store import Store
+from multiway.studies.catalogue import STUDIES, declare
+from multiway.studies.claims import claims
+from multiway.studies.result import StudyResult, load_results, read_result, result_path
+from multiway.studies.scales import scale_of
+
+__all__ = ["check_claims", "check_current", "publish", "read_folder"]
+
+PICTURES = "pictures"
+
+
+def read_folder(folder: Path) -> list[StudyResult]:
+    """The results in a store, or in a folder of published results: `FOLDER/STUDY-SCALE.json`."""
+    if not (folder / "store.json").exists() and any(folder.glob("*-*.json")):
+        return [read_result(path) for path in sorted(folder.glob("*.json"))]
+    Store(folder)  # which refuses other folders, and stores of another format
+    return load_results(folder)
+
+
+def publish(results: Sequence[StudyResult], source: Path, folder: Path) -> list[Path]:
+    """Write results into a folder of their own, with the arrays that are drawn; returns the files.
+
+    Args:
+        source: what the pictures of `results` are relative to.
+    """
+    written = []
+    for result in results:
+        if result.scale == "smoke":
+            raise MultiwayError(
+                f"{result.name} is of the smoke scale, which says nothing of the paper: publish "
+                "with --scale cpu or --scale paper"
+            )
+        name = result_path(folder, result.name, result.scale).name
+        pictures = {}
+        for key, path in result.pictures.items():
+            copy = folder / PICTURES / f"{result.name}-{result.scale}-{key}.safetensors"
+            make_directory(copy.parent)
+            if (source / path).resolve() != copy.resolve():
+                shutil.copyfile(source / path, copy)
+            pictures[key] = str(copy.relative_to(folder))
+        written.append(write_result(folder / name, replace(result, pictures=pictures)))
+    return written
+
+
+def check_claims(result: StudyResult) -> None:
+    """Refuse a result whose verdicts are on other claims than its study has today."""
+    where = f"the published {result.name} at {result.scale}"
+    if result.name not in STUDIES:
+        raise _stale(f"{where} is of a study that is no longer there")
+    declared = [(c.id, c.kind, c.text, c.where, c.metric) for c in claims(result.name)]
+    given = [(v.claim, v.kind, v.text, v.where, v.metric) for v in result.verdicts]
+    for one, other in zip(declared, given, strict=False):
+        if one != other:
+            raise _stale(f"{where} judges {other[0]} otherwise than the claim {one[0]} of today")
+    if len(declared) != len(given):
+        raise _stale(f"{where} judges {len(given)} claims; there are {len(declared)} today")
+    parts = {claim.id: claim.comparisons for claim in claims(result.name)}
+    for verdict in result.verdicts:
+        known = {(str(part), part.by) for part in parts[verdict.claim]}
+        if not {(each.part, each.margin) for each in verdict.evidence} <= known:
+            raise _stale(f"{where} judges {verdict.claim} by other comparisons than today's")
+
+
+def check_current(result: StudyResult) -> None:
+    """Refuse a result that is not what its study declares today; its data must be there.
+
+    Figures that no image gives (nothing is misclassified, say) may be missing.
+    """
+    check_claims(result)
+    where = f"the published {result.name} at {result.scale}"
+    study = declare(result.name, scale_of(result.scale))
+    for name in ("title", "question", "paper", "chart"):
+        if getattr(result, name) != getattr(study, name):
+            raise _stale(f"{where} has another {name} than its study")
+    declared = {
+        (c.row, c.column, c.metric, c.objective, c.attack, c.white_box,
+         study.seeds if c.seeds is None else c.seeds)
+        for c in study.cells
+    }  # fmt: skip
+    given = {
+        (c.row, c.column, c.metric, c.objective, c.attack, c.white_box, c.seeds)
+        for c in result.cells
+    }
+    if other := sorted(str(cell) for cell in given - declared):
+        raise _stale(f"{where} has the cell {other[0]}, which its study has not")
+    missing = {cell for cell in declared - given if "misclassified" not in cell[0]}
+    if missing:
+        raise _stale(f"{where} lacks the cell {min(str(cell) for cell in missing)}")
+
+
+def _stale(what: str) -> MultiwayError:
+    return MultiwayError(f"{what}: measure it again with multiway reproduce, or remove the file")

@@ -1,0 +1,102 @@
+"""The published results are what the studies declare today, and a stale one is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiway.errors import MultiwayError
+from multiway.results import Cell, Provenance
+from multiway.statistics import proportion
+from multiway.studies import StudyResult, declare, scale_of
+from multiway.studies.claims import claims
+from multiway.studies.published import check_claims, check_current, publish, read_folder
+from multiway.studies.result import NOT_JUDGED, Verdict, read_result
+
+RESULTS = Path(__file__).parents[2] / "results"
+FILES = sorted(RESULTS.glob("*.json"))
+
+
+def test_published_results_judge_the_claims_of_today() -> None:
+    for path in FILES:
+        check_claims(read_result(path))
+
+
+@pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
+def test_published_results_have_the_cells_of_today() -> None:
+    for path in FILES:
+        check_current(read_result(path))
+
+
+@cache
+def made(name: str = "transfer") -> StudyResult:
+    """As the study declares it, with figures that were never measured."""
+    study = declare(name, scale_of("smoke"))
+    cells = tuple(
+        Cell.of(c.row, c.column, proportion(1, 2), c.metric, objective=c.objective,
+                attack=c.attack, white_box=c.white_box, seeds=c.seeds or study.seeds)
+        for c in study.cells
+    )  # fmt: skip
+    verdicts = tuple(
+        Verdict(c.id, c.kind, c.text, c.where, NOT_JUDGED, "Made up.", (), c.metric)
+        for c in claims(name)
+    )
+    provenance = Provenance("toys", "none", 2, study.seeds, 0.0, "2026-11-16", {})
+    return StudyResult(
+        name=name, scale="smoke", title=study.title, question=study.question, paper=study.paper,
+        chart=study.chart, cells=cells, provenance=provenance, verdicts=verdicts,
+    )  # fmt: skip
+
+
+def first_verdict(result: StudyResult, **changes: Any) -> StudyResult:
+    return replace(result, verdicts=(replace(result.verdicts[0], **changes), *result.verdicts[1:]))
+
+
+def first_cell(result: StudyResult, **changes: Any) -> StudyResult:
+    return replace(result, cells=(replace(result.cells[0], **changes), *result.cells[1:]))
+
+
+def test_what_is_declared_is_current() -> None:
+    check_current(made())
+
+
+STALE: dict[str, Callable[[StudyResult], StudyResult]] = {
+    "of a study that is no longer there": lambda r: replace(r, name="tranfser"),
+    "has another question than its study": lambda r: replace(r, question="Why?"),
+    "judges transfer-old otherwise": lambda r: first_verdict(r, claim="transfer-old"),
+    "otherwise than the claim transfer-black-box": lambda r: first_verdict(r, text="It is so."),
+    "judges 5 claims; there are 6 today": lambda r: replace(r, verdicts=r.verdicts[:-1]),
+    "lacks the cell": lambda r: replace(r, cells=r.cells[1:]),
+    "which its study has not": lambda r: first_cell(r, attack="FGSM, Linf 0.25"),
+}
+
+
+@pytest.mark.parametrize("message", STALE)
+def test_a_stale_result_is_named(message: str) -> None:
+    with pytest.raises(MultiwayError, match=message) as error:
+        check_current(STALE[message](made()))
+    assert "measure it again with multiway reproduce" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_seeds_that_are_missing_for_one_side_are_found() -> None:
+    with pytest.raises(MultiwayError, match="which its study has not"):
+        check_current(first_cell(made(), seeds=(0,)))
+
+
+def test_pictures_go_with_a_published_result(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "a.safetensors").write_bytes(b"arrays")
+    one = replace(made(), scale="cpu", pictures={"map": "a.safetensors"})
+    (path,) = publish([one], tmp_path / "store", tmp_path / "results")
+    (again,) = read_folder(tmp_path / "results")
+    assert path.name == "transfer-cpu.json"
+    assert (tmp_path / "results" / again.pictures["map"]).read_bytes() == b"arrays"
+    # Publishing from the folder into itself changes nothing.
+    publish([again], tmp_path / "results", tmp_path / "results")
+    assert read_folder(tmp_path / "results") == [again]
