@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         data,
         devices,
         engine,
+        explore,
         files,
         identity,
         objectives,
@@ -84,7 +85,8 @@ _PACKAGES = (
 )  # fmt: skip
 # Loaded like those above, but private: what the command line needs of the inside.
 _PRIVATE = (
-    "classifier", "devices", "engine", "files", "identity", "ray_engine", "store", "threat",
+    "classifier", "devices", "engine", "explore", "files", "identity", "ray_engine", "store",
+    "threat",
 )  # fmt: skip
 _MODULES = {name: f"multiway.{name}" for name in (*_PACKAGES, *_PRIVATE)}
 _MODULES["models"] = "multiway.cli.models"

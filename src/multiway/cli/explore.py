@@ -1,0 +1,114 @@
+"""`multiway explore`: a page on this machine to play with models, images and attacks."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import webbrowser
+from typing import Annotated
+
+import typer
+
+import multiway as mw
+from multiway.cli.attack_options import PAPER_EPS
+from multiway.cli.console import print_json, print_text, say
+from multiway.cli.examine import Examination, examines
+from multiway.cli.options import Number
+
+__all__ = ["explore"]
+
+CLEAN_EPS = {"mnist5k": 0.2, "mnist": 0.2}  # the paper's, for networks trained on clean images
+ANY_EPS = 0.1
+
+
+@examines(limit=1000, leave_out=("out", "seed"))
+def explore(
+    examination: Examination,
+    eps: Annotated[
+        float | None,
+        Number("--eps", help="Where the page starts. [default: the paper's, else 0.1]"),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", help="Of the address; 0 takes a free one.", min=0, max=65535)
+    ] = 0,
+    at: Annotated[
+        str, typer.Option("--at", help="What to open with: the part of an address behind its ?.")
+    ] = "",
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the page, or say where it is.")
+    ] = True,
+) -> None:
+    """Serve a page on this machine: choose an image, attack it, see what two models make of it.
+
+    The page is for this machine alone (127.0.0.1) and asks no other. Ctrl-C ends it.
+    """
+    images = examination.load()
+    if eps is None:
+        eps = CLEAN_EPS.get(images.name, PAPER_EPS["linf"].get(images.name, ANY_EPS))
+    explorer = mw.explore.Explorer(
+        models=examination.models,
+        sources=_sources(examination),
+        data=images,
+        eps=eps,
+        data_python=_data_python(examination, images.name),
+        data_words=_data_words(examination),
+        device=examination.device,
+    )
+    server = mw.explore.Server(explorer, port)
+    address = server.address + (f"?{at.removeprefix('?')}" if at else "")
+    if examination.json:
+        print_json({"address": address})
+    else:
+        print_text(address)
+    say("serving this page until Ctrl-C")
+    if browser:
+        # Some browsers return only when they are closed.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        say("ended")
+    finally:
+        server.server_close()
+        explorer.lock.acquire(timeout=10)  # what is being computed is let finish
+
+
+def _sources(examination: Examination) -> dict[str, mw.explore.Source]:
+    """Where the models come from, as Python and as words of the command line."""
+    networks = iter(zip(examination.networks, examination.weights, strict=True))
+    sources = {}
+    for subject in examination.subjects:
+        if subject.run is not None:
+            folder = str(subject.run.directory)
+            best = ", best=True" if examination.best else ""
+            python = f"mw.load_run({folder!r}{best})[0]"
+            sources[subject.name] = mw.explore.Source(
+                subject.run.directory, python, shlex.quote(folder)
+            )
+        else:
+            path, weights = next(networks)
+            file = None if str(weights) == "own" else str(weights)
+            python = f"mw.models.load_network({path!r}, {file!r})"
+            words = f"--network {shlex.quote(path)} --weights {shlex.quote(str(weights))}"
+            sources[subject.name] = mw.explore.Source(None, python, words)
+    return sources
+
+
+def _data_python(examination: Examination, name: str) -> str:
+    more = "" if examination.data_dir is None else f", {str(examination.data_dir)!r}"
+    if examination.image_size is not None:
+        more = f"{more or ', None'}, {examination.image_size}"
+    return f'mw.data.load({name!r}, "test"{more})'
+
+
+def _data_words(examination: Examination) -> str:
+    words = []
+    if examination.data is not None:
+        words += ["--data", examination.data]
+    if examination.image_size is not None:
+        words += ["--image-size", str(examination.image_size)]
+    if examination.data_dir is not None:
+        words += ["--data-dir", str(examination.data_dir)]
+    if examination.best:
+        words.append("--best")
+    return "".join(f" {shlex.quote(word)}" for word in words)

@@ -1,0 +1,6 @@
+"""A page to play with: one image, one attack, two models."""
+
+from multiway.explore.explorer import Explorer, Source
+from multiway.explore.server import Server
+
+__all__ = ["Explorer", "Server", "Source"]
