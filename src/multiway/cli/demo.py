@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 import warnings
 from dataclasses import replace
@@ -85,6 +86,8 @@ def demo(
         for name, diagnosis in findings.diagnoses.items():
             print_text(f"{name}: {diagnosis.verdict}")
     say(f"page: {page}   figures: {out / 'demo.json'}   ({time.monotonic() - started:.0f} s)")
+    pair = shlex.join(str(out / f"{encoding}-{seed}") for encoding in ENCODINGS)
+    say(f"play with what was trained: multiway explore {pair}")
 
 
 def _network(

@@ -80,15 +80,18 @@ def _sources(examination: Examination) -> dict[str, mw.explore.Source]:
     for subject in examination.subjects:
         if subject.run is not None:
             folder = str(subject.run.directory)
-            best = ", best=True" if examination.best else ""
-            python = f"mw.load_run({folder!r}{best})[0]"
+            more = ", best=True" if examination.best else ""
+            architecture = getattr(subject.model, "architecture", None) or {}
+            if architecture.get("name") in (examination.backbone or ()):
+                more = f", {architecture['name']!r}{more}"
+            python = f"mw.load_run({folder!r}{more})[0]"
             sources[subject.name] = mw.explore.Source(
                 subject.run.directory, python, shlex.quote(folder)
             )
         else:
             path, weights = next(networks)
-            file = None if str(weights) == "own" else str(weights)
-            python = f"mw.models.load_network({path!r}, {file!r})"
+            file = None if str(weights) == "own" else f"Path({str(weights)!r})"
+            python = f"mw.models.load_network({path!r}, {file})"
             words = f"--network {shlex.quote(path)} --weights {shlex.quote(str(weights))}"
             sources[subject.name] = mw.explore.Source(None, python, words)
     return sources
@@ -102,7 +105,7 @@ def _data_python(examination: Examination, name: str) -> str:
 
 
 def _data_words(examination: Examination) -> str:
-    words = []
+    words = [word for name in examination.backbone or () for word in ("--backbone", name)]
     if examination.data is not None:
         words += ["--data", examination.data]
     if examination.image_size is not None:

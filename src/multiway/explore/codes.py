@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from multiway.classifier import EncodedClassifier
 from multiway.decisions import decisions
 from multiway.errors import MultiwayError
-from multiway.explore.compute import outputs_and_scores, remarked
+from multiway.explore.compute import has_codewords, outputs_and_scores, remarked
 from multiway.explore.settings import Settings, make_attack
 
 __all__ = ["Cloud", "clouds"]
@@ -99,7 +99,7 @@ def _cloud(
     axes = torch.tensor(classes, device=clean.device)
     for share in torch.linspace(0, 1, FRAMES).tolist():
         outputs, scores = outputs_and_scores(model, torch.lerp(clean, adversarial, share))
-        if isinstance(model, EncodedClassifier):
+        if isinstance(model, EncodedClassifier) and has_codewords(model):
             vectors = model.encoding.codebook.vectors[axes]
             points.append(outputs @ vectors.T / vectors.square().sum(dim=1))
         else:

@@ -26,6 +26,7 @@ __all__ = [
     "View",
     "breaking",
     "distances_to_codewords",
+    "has_codewords",
     "look",
     "margins",
     "outputs_and_scores",
@@ -33,7 +34,7 @@ __all__ = [
     "visited",
 ]
 
-RADII = 24  # values of eps that are tried to see where a model breaks
+RADII = 25  # values of eps that are tried to see where a model breaks
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class ModelView:
         name: of the model.
         scores: of all classes, [2, K]: clean, attacked.
         distances: to all codewords, [2, K]; see `distances_to_codewords`.
+        codewords: whether it has codewords, and is not measured by its probabilities.
         decision: (clean, attacked); -1 where NaN leaves none.
         margin: (clean, attacked); the model stands above 0, see `margins`.
         path: the margin wherever the attack took a gradient, then where it ended, [T + 1].
@@ -54,6 +56,7 @@ class ModelView:
     name: str
     scores: Tensor
     distances: Tensor
+    codewords: bool
     decision: tuple[int, int]
     margin: tuple[float, float]
     path: Tensor
@@ -207,14 +210,18 @@ def distances_to_codewords(model: nn.Module, outputs: Tensor, scores: Tensor) ->
     of f scaled to length beta. A network trained by cross-entropy has no place to go to: there it
     is |p - e_i|, the distance of its probabilities from one-hot codes.
     """
-    encoding = model.encoding if isinstance(model, EncodedClassifier) else None
-    if encoding is None or encoding.kind == "cross-entropy":
+    if not (isinstance(model, EncodedClassifier) and has_codewords(model)):
         corners = torch.eye(scores.shape[1], device=scores.device)
         return torch.cdist(scores.softmax(dim=1), corners)
-    book = encoding.codebook
-    if encoding.kind == "cosine-cross-entropy":
+    book = model.encoding.codebook
+    if model.encoding.kind == "cosine-cross-entropy":
         outputs = F.normalize(outputs, dim=1) * book.beta
     return (book.distances(outputs) * book.length).sqrt() / book.beta
+
+
+def has_codewords(model: nn.Module) -> bool:
+    """Whether `model` is trained to codewords, and not to logits or probabilities."""
+    return isinstance(model, EncodedClassifier) and model.encoding.kind != "cross-entropy"
 
 
 @contextmanager
@@ -293,6 +300,7 @@ def _view(
         name=name,
         scores=scores.cpu(),
         distances=distances_to_codewords(model, outputs, scores).cpu(),
+        codewords=has_codewords(model),
         decision=(first, last),
         margin=(before, after),
         path=margins(along, labels.expand(len(path)), wanted).cpu(),

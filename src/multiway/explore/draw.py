@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,23 +15,26 @@ from torch import Tensor
 from multiway.errors import visible
 from multiway.explore.codes import Cloud
 from multiway.explore.compute import EpsLine, ModelView, View
-from multiway.report.style import BLUE, GREEN, GREY, RED
+from multiway.report.style import BLUE, COLOURS, GREEN, GREY, RED
 
 __all__ = [
     "MODEL_COLOURS",
     "cloud_figure",
     "eps_figure",
     "image_address",
+    "line_style",
     "path_figure",
     "scores_figure",
     "signed_address",
 ]
 
-MODEL_COLOURS = (BLUE, RED)  # of the attacked model, and of the other
+MODEL_COLOURS = COLOURS[:6]  # the last is black, which is not seen on a dark screen
 MOST_CLASSES = 10  # bars that can be read
 # Seen on white and on black; the page sets the colour of the letters.
 FAINT, LINE = "rgba(128,128,128,0.22)", "rgba(128,128,128,0.75)"
 LOW, HIGH = (0.0, 0.447, 0.698), (0.835, 0.369, 0.0)  # BLUE and RED, for signed values
+
+PLOTLY_DASH = {"solid": "solid", "dashed": "dash", "dotted": "dot"}
 
 Figure = dict[str, Any]
 
@@ -62,7 +65,10 @@ def signed_address(values: Tensor) -> str:
 
 
 def scores_figure(view: ModelView, classes: Sequence[str], label: int, colour: str) -> Figure:
-    """Scores and distances to the codewords of the classes, before and after the attack."""
+    """Scores and distances to the codewords of the classes, before and after the attack.
+
+    Of many classes, those with the highest scores and the true one.
+    """
     count = view.scores.shape[1]
     shown = list(range(count))
     if count > MOST_CLASSES:
@@ -72,7 +78,7 @@ def scores_figure(view: ModelView, classes: Sequence[str], label: int, colour: s
     names = [_name(classes, one) + (" ✓" if one == label else "") for one in shown]
     data = []
     for axis, values in (("", view.scores), ("2", view.distances)):
-        for moment, tint in ((0, GREY), (1, colour)):
+        for moment, tint in ((1, colour), (0, GREY)):
             words = "attacked" if moment else "clean"
             data.append(
                 {
@@ -82,31 +88,36 @@ def scores_figure(view: ModelView, classes: Sequence[str], label: int, colour: s
                     "hovertemplate": "%{y}: %{x}<extra>" + words + "</extra>",
                 }
             )  # fmt: skip
+    away = "distance to codeword" if view.codewords else "|p - one-hot|"
     layout = _layout(height=70 + 24 * len(shown))
     layout |= {
         "barmode": "group", "bargap": 0.25, "bargroupgap": 0,
         "xaxis": _axis("score", domain=[0, 0.52]),
-        "xaxis2": _axis("distance to codeword", domain=[0.6, 1], rangemode="tozero"),
-        "yaxis": {"type": "category", "automargin": True, "ticklen": 4, "fixedrange": True},
+        "xaxis2": _axis(away, domain=[0.6, 1], rangemode="tozero"),
+        "yaxis": {"type": "category", "automargin": True, "ticksuffix": " ", "fixedrange": True},
     }  # fmt: skip
-    layout["legend"] |= {"traceorder": "normal"}
+    layout["legend"] |= {"traceorder": "reversed"}
     return {"data": data, "layout": layout}
 
 
-def path_figure(view: View) -> Figure:
-    """The margin of both models wherever the attack took a gradient, and where it ended."""
+def path_figure(view: View, colours: Mapping[str, str]) -> Figure:
+    """The margin of both models wherever the attack took a gradient, and where it ended.
+
+    Args:
+        colours: of the models, by name.
+    """
     data = []
-    for model, colour in zip(view.models, MODEL_COLOURS, strict=False):
+    for model in view.models:
         steps = list(range(len(model.path)))
         data.append(
             {
                 "type": "scatter", "mode": "lines+markers", "name": _safe(model.name),
-                "x": steps, "y": _round(model.path), "line": {"color": colour, "width": 2},
-                "marker": {"size": 5},
+                "x": steps, "y": _round(model.path), "marker": {"size": 5},
+                "line": {"color": colours[model.name], "width": 2},
                 "hovertemplate": "step %{x}: margin %{y}<extra></extra>",
             }
         )  # fmt: skip
-    layout = _layout(height=260)
+    layout = _layout(height=400)
     layout |= {
         "xaxis": _axis("step", dtick=max(1, (len(view.models[0].path) - 1) // 10)),
         "yaxis": _axis("margin"),
@@ -115,27 +126,21 @@ def path_figure(view: View) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def eps_figure(lines: Sequence[EpsLine], eps: float) -> Figure:
+def eps_figure(lines: Sequence[EpsLine], eps: float, colours: Mapping[str, str]) -> Figure:
     """The margin against eps, a line for each model and objective; a mark where each breaks."""
-    models = list(dict.fromkeys(line.model for line in lines if line.model == line.crafted_on))
     data: list[dict[str, Any]] = []
     for line in lines:
-        colour = MODEL_COLOURS[models.index(line.model)]
-        transferred = line.model != line.crafted_on
-        name = f"{line.model}, {line.objective}"
-        if transferred:
-            name = f"{line.model}, crafted on {line.crafted_on}"
-        second = not transferred and line.objective == "margin" and _has_twin(line, lines)
-        dash = "dot" if transferred else "dash" if second else "solid"
+        colour, dash = colours[line.model], line_style(line, lines)
+        name = f"{line.model}, {line.objective}, crafted on {line.crafted_on}"
         data.append(
             {
                 "type": "scatter", "mode": "lines", "name": _safe(name),
                 "x": _round(line.eps), "y": _round(line.margin),
-                "line": {"color": colour, "width": 2, "dash": dash},
-                "hovertemplate": "eps %{x}: margin %{y}<extra></extra>",
+                "line": {"color": colour, "width": 2, "dash": PLOTLY_DASH[dash]},
+                "hovertemplate": "eps %{x}: margin %{y}<extra>" + _safe(name) + "</extra>",
             }
         )  # fmt: skip
-        if line.breaks_at is not None and not transferred:
+        if line.breaks_at is not None:
             data.append(
                 {
                     "type": "scatter", "mode": "markers", "showlegend": False,
@@ -148,10 +153,13 @@ def eps_figure(lines: Sequence[EpsLine], eps: float) -> Figure:
         "type": "line", "x0": eps, "x1": eps, "y0": 0, "y1": 1, "yref": "paper",
         "line": {"color": LINE, "width": 1, "dash": "dash"},
     }  # fmt: skip
-    layout = _layout(height=300)
+    # Far below 0 there is nothing to see but lines.
+    clean = [abs(float(line.margin[0])) for line in lines]
+    top = 1.2 * max([value for value in clean if value < float("inf")], default=1.0) or 1.0
+    layout = _layout(height=300) | {"showlegend": False}
     layout |= {
-        "xaxis": _axis("eps", rangemode="tozero"),
-        "yaxis": _axis("margin"),
+        "xaxis": _axis("eps", range=[0, float(lines[0].eps[-1])]),
+        "yaxis": _axis("margin", range=[-top, top]),
         "shapes": [_broken_line(), now],
     }
     return {"data": data, "layout": layout}
@@ -165,21 +173,22 @@ def cloud_figure(cloud: Cloud, classes: Sequence[str]) -> Figure:
         {"name": str(number), "data": _points(cloud, number, names, colours)}
         for number in range(len(cloud.points))
     ]
-    reach = cloud.points.flatten(0, 1)
-    low, high = float(reach.min()), float(reach.max())
+    reach = cloud.points[cloud.points.isfinite()]
+    low, high = (float(reach.min()), float(reach.max())) if len(reach) else (0.0, 1.0)
     room = 0.05 * (high - low) or 1.0
     layout = _layout(height=380)
-    layout["margin"] = {"l": 0, "r": 0, "t": 0, "b": 0}
+    layout["margin"] = {"l": 0, "r": 0, "t": 24, "b": 0}
+    layout["legend"] |= {"itemsizing": "constant"}
     layout["scene"] = {
         f"{axis}axis": {
-            "title": {"text": name}, "range": [low - room, high + room], "gridcolor": LINE,
-            "zerolinecolor": LINE, "showbackground": False, "nticks": 5,
+            "title": {"text": f"class {name}"}, "range": [low - room, high + room],
+            "gridcolor": LINE, "zerolinecolor": LINE, "showbackground": False, "nticks": 5,
         }
         for axis, name in zip("xyz", names, strict=True)
     }  # fmt: skip
     layout["scene"] |= {
         "aspectmode": "cube", "dragmode": "orbit",
-        "camera": {"eye": {"x": 1.5, "y": 1.5, "z": 1.1}},
+        "camera": {"eye": {"x": 1.45, "y": 1.45, "z": 0.9}, "center": {"z": -0.12}},
     }  # fmt: skip
     return {"data": frames[-1]["data"], "layout": layout, "frames": frames}
 
@@ -187,30 +196,32 @@ def cloud_figure(cloud: Cloud, classes: Sequence[str]) -> Figure:
 def _points(
     cloud: Cloud, frame: int, names: Sequence[str], colours: Sequence[str]
 ) -> list[dict[str, Any]]:
+    """Right and wrong decisions of each class, as traces of their own."""
     traces = []
     for one, name, colour in zip(cloud.classes, names, colours, strict=True):
-        mine = cloud.labels == one
-        x, y, z = (_round(column) for column in cloud.points[frame][mine].T)
-        wrong = cloud.wrong[frame][mine].tolist()
-        traces.append(
-            {
-                "type": "scatter3d", "mode": "markers", "name": name, "x": x, "y": y, "z": z,
-                "marker": {
-                    "size": 4, "color": colour, "opacity": 0.85,
-                    "symbol": ["x" if each else "circle" for each in wrong],
-                },
-                "hovertemplate": f"{name}: %{{x}}, %{{y}}, %{{z}}<extra></extra>",
-            }
-        )  # fmt: skip
+        for wrong in (False, True):
+            chosen = (cloud.labels == one) & (cloud.wrong[frame] == wrong)
+            x, y, z = (_round(column) for column in cloud.points[frame][chosen].T)
+            traces.append(
+                {
+                    "type": "scatter3d", "mode": "markers", "x": x, "y": y, "z": z,
+                    "name": name, "legendgroup": name, "showlegend": not wrong,
+                    "marker": {
+                        "size": 4, "color": colour, "opacity": 0.85,
+                        "symbol": "cross" if wrong else "circle",
+                    },
+                    "hovertemplate": f"{name}: %{{x}}, %{{y}}, %{{z}}<extra></extra>",
+                }
+            )  # fmt: skip
     return traces
 
 
-def _has_twin(line: EpsLine, lines: Sequence[EpsLine]) -> bool:
-    """Whether the same model was attacked on another objective as well."""
-    return any(
-        each.model == each.crafted_on == line.model and each.objective != line.objective
-        for each in lines
-    )
+def line_style(line: EpsLine, lines: Sequence[EpsLine]) -> str:
+    """How a line is drawn, as CSS says it: solid for the chosen objective on the model itself."""
+    if line.model != line.crafted_on:
+        return "dotted"
+    chosen = next(each for each in lines if each.model == each.crafted_on == line.model)
+    return "solid" if line is chosen else "dashed"
 
 
 def _broken_line() -> dict[str, Any]:

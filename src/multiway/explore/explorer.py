@@ -8,21 +8,24 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from itertools import cycle
 from typing import Any
 
 import torch
 from torch import nn
 
+from multiway.classifier import WEIGHTS
 from multiway.data import ImageSet, to_float
-from multiway.errors import visible
+from multiway.errors import MultiwayError, visible
 from multiway.explore.codes import clouds
+from multiway.explore.commands import Source, command_lines, python_lines
 from multiway.explore.compute import ModelView, View, breaking, look
 from multiway.explore.draw import (
     MODEL_COLOURS,
     cloud_figure,
     eps_figure,
     image_address,
+    line_style,
     path_figure,
     scores_figure,
     signed_address,
@@ -37,27 +40,12 @@ from multiway.explore.settings import (
 from multiway.explore.tour import make_tour
 from multiway.objectives import OBJECTIVES
 
-__all__ = ["Explorer", "Source"]
+__all__ = ["Explorer"]
 
 A_PAGE = 40  # thumbnails that are shown at once
 KEPT = 256  # answers, so that the way back and a second page are instant
 
 Answer = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a model comes from, for the lines that make it again.
-
-    Attributes:
-        run: the folder of a run; None for a network from elsewhere.
-        python: an expression that loads the model.
-        words: how the command line names it.
-    """
-
-    run: Path | None
-    python: str
-    words: str
 
 
 @dataclass
@@ -86,8 +74,11 @@ class Explorer:
     _answers: OrderedDict[tuple[str, Any], Answer] = field(default_factory=OrderedDict)
 
     def __post_init__(self) -> None:
+        if not 0 < self.eps <= 1:
+            raise MultiwayError(f"eps is how far a pixel may change, above 0 to 1, not {self.eps}")
         self.images = to_float(self.data.images, self.device)
         self.labels = self.data.labels.to(self.device)
+        self.colours = dict(zip(self.models, cycle(MODEL_COLOURS), strict=False))
 
     @property
     def largest_eps(self) -> float:
@@ -162,7 +153,7 @@ class Explorer:
         return [
             name
             for name, source in self.sources.items()
-            if source.run is not None and not (source.run / "model.safetensors").exists()
+            if source.run is not None and not (source.run / WEIGHTS).exists()
         ]
 
     def _settings(self, query: Mapping[str, str]) -> Settings:
@@ -195,41 +186,44 @@ class Explorer:
             "change": f"largest {view.linf:.3g}, L2 {view.l2:.3g}",
             "verdict": self._verdict(view),
             "models": [
-                self._model(each, view, colour)
-                for each, colour in zip(view.models, MODEL_COLOURS, strict=False)
+                # Where a card stands does not depend on who is attacked.
+                self._model(each, view)
+                for each in sorted(view.models, key=lambda one: self._place(one.name))
             ],
-            "path": path_figure(view),
+            "path": path_figure(view, self.colours),
             "agreement": None
             if view.agreement is None or math.isnan(view.agreement)
             else round(100 * view.agreement),
             "remarks": view.remarks,
-            "command": self._command(settings),
-            "python": self._python(settings),
+            "command": command_lines(settings, self.sources, self.data_words),
+            "python": python_lines(settings, self.sources, self.data_python),
         }
 
-    def _model(self, each: ModelView, view: View, colour: str) -> Answer:
+    def _model(self, each: ModelView, view: View) -> Answer:
         return {
             "name": each.name,
             "role": "attacked" if each.name == view.settings.on else "shown the same image",
-            "colour": colour,
+            "colour": self.colours[each.name],
             "decisions": [self._name(one) for one in each.decision],
             "right": [one == view.label for one in each.decision],
             "margins": [f"{one:.2f}" for one in each.margin],
             "gradient": signed_address(each.gradient),
             "objective": each.objective,
-            "figure": scores_figure(each, self.data.classes, view.label, colour),
+            "figure": scores_figure(each, self.data.classes, view.label, self.colours[each.name]),
         }
 
     def _breaking(self, settings: Settings) -> Answer:
         image, label = self.images[settings.image], int(self.labels[settings.image])
         lines = breaking(self.models, image, label, settings, self.largest_eps)
         return {
-            "figure": eps_figure(lines, settings.eps),
+            "figure": eps_figure(lines, settings.eps, self.colours),
             "rows": [
                 {
                     "model": line.model,
                     "crafted_on": line.crafted_on,
                     "objective": line.objective,
+                    "colour": self.colours[line.model],
+                    "line": line_style(line, lines),
                     "breaks": "not up to " + f"{self.largest_eps:g}"
                     if line.breaks_at is None
                     else f"{line.breaks_at:.3g}",
@@ -248,7 +242,7 @@ class Explorer:
                     "wrong": [int(frame.sum()) for frame in cloud.wrong],
                     "figure": cloud_figure(cloud, self.data.classes),
                 }
-                for cloud in found
+                for cloud in sorted(found, key=lambda one: self._place(one.model))
             ]
         }
 
@@ -277,64 +271,20 @@ class Explorer:
             return f"No attack (eps 0): {', '.join(parts)}."
         parts = []
         for each in view.models:
-            before, after = each.decision
-            turned = f"turns {self._name(before)} into {self._name(after)} for {each.name}"
-            kept = f"leaves {each.name} at {self._name(after)}"
-            parts.append(kept if before == after else turned)
+            before, after = (self._name(one) for one in each.decision)
+            turned = f"turns {before} into {after} for {each.name}"
+            parts.append(f"leaves {each.name} at {after}" if before == after else turned)
         aim = "" if settings.target is None else f" towards {self._name(settings.target)}"
         return (
             f"{settings.attack_name}{aim}, crafted on {settings.on} at eps {settings.eps:.3g}, "
             f"{' and '.join(parts)}."
         )
 
+    def _place(self, model: str) -> int:
+        return list(self.models).index(model)
+
     def _name(self, label: int) -> str:
         return "no class" if label < 0 else visible(self.data.class_name(label))
-
-    def _command(self, settings: Settings) -> str:
-        """The page at these settings, and the same attack on all images."""
-        words = " ".join(source.words for source in self.sources.values())
-        pair = list(dict.fromkeys((settings.on, settings.other)))
-        named = " ".join(self.sources[name].words for name in pair)
-        explore = f"multiway explore {words}{self.data_words} --at '{settings.query()}'"
-        if settings.eps == 0:
-            return f"{explore}\nmultiway evaluate {named}{self.data_words}"
-        steps = "" if settings.attack == "fgsm" else f" --steps {settings.steps}"
-        command = "transfer" if len(pair) > 1 else "evaluate"
-        return (
-            f"{explore}\nmultiway {command} {named}{self.data_words} --attack {settings.attack} "
-            f"--objective {settings.objective} --eps {settings.eps:g}{steps}"
-        )
-
-    def _python(self, settings: Settings) -> str:
-        """Lines that make the adversarial image again, exactly."""
-        target = "" if settings.target is None else f", torch.tensor([{settings.target}])"
-        steps = "" if settings.attack == "fgsm" else f"steps={settings.steps}, "
-        attack = (
-            f"mw.{settings.attack.upper()}(mw.Linf({settings.eps!r}), {steps}"
-            f'objective="{settings.objective}", early_stop=False)'
-        )
-        lines = [
-            *(["import torch"] if target else []),
-            "import multiway as mw",
-            "",
-            f"model = {self.sources[settings.on].python}",
-            f"data = {self.data_python}",
-            f"images = mw.data.to_float(data.images[{settings.image}:{settings.image + 1}])",
-            f"labels = data.labels[{settings.image}:{settings.image + 1}]",
-        ]
-        if settings.eps == 0:
-            return "\n".join([*lines, "print(model(images))"])
-        lines += [
-            f"attack = {attack}",
-            f"result = attack(model, images, labels{target})",
-            "print(result.predictions, model(result.adversarial))",
-        ]
-        if settings.other != settings.on:
-            lines += [
-                f"other = {self.sources[settings.other].python}",
-                "print(other(result.adversarial))",
-            ]
-        return "\n".join(lines)
 
 
 def _as_query(settings: Settings) -> dict[str, str]:

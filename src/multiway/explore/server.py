@@ -96,12 +96,12 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, path: str, query: dict[str, str]) -> None:
         # What went wrong is an answer too, which the page shows.
         try:
-            document = self.server.answers[path](query)
+            text = json.dumps(self.server.answers[path](query), allow_nan=False)
         except MultiwayError as error:
-            document = {"error": str(error)}
+            text = json.dumps({"error": str(error)})
         except Exception as error:  # a stranger's network may raise anything; the page goes on
-            document = {"error": f"this failed: {reason(error)}"}
-        self._send(200, "application/json", json.dumps(document).encode(), "no-store")
+            text = json.dumps({"error": f"this failed: {reason(error)}"})
+        self._send(200, "application/json", text.encode(), "no-store")
 
     def _send(self, status: int, kind: str, body: bytes, keep: str = "no-cache") -> None:
         self.send_response(status)

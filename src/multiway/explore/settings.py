@@ -76,7 +76,9 @@ def parse_settings(
     eps = _number("eps", query.get("eps"), default.eps)
     steps = _whole("steps", query.get("steps"), default.steps, 1, MOST_STEPS)
     if not (math.isfinite(eps) and 0 <= eps <= 1):
-        raise MultiwayError(f"eps is how far a pixel may change, from 0 (no attack) to 1, not {eps:g}")
+        raise MultiwayError(
+            f"eps is how far a pixel may change, from 0 (no attack) to 1, not {eps:g}"
+        )
     target = query.get("target") or None
     settings = replace(
         default,
@@ -127,7 +129,7 @@ def _number(name: str, text: str | None, default: float) -> float:
     try:
         return default if text is None else float(text)
     except ValueError:
-        raise MultiwayError(f"{name} is a number, not '{text[:40]}'") from None
+        raise MultiwayError(f"{name} is a number, not '{str(text)[:40]}'") from None
 
 
 def _whole(name: str, text: str | None, default: int, lowest: int, highest: int) -> int:

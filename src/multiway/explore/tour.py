@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor, nn
 
 from multiway.classifier import EncodedClassifier
@@ -128,9 +127,7 @@ def make_tour(
         "Where each breaks",
     ]
     parts = ["models", "picture", "picture", "picture", "models", "eps"]
-    return tuple(
-        Stop(*stop) for stop in zip(titles, texts, settings, parts, strict=True)
-    )
+    return tuple(Stop(*stop) for stop in zip(titles, texts, settings, parts, strict=True))
 
 
 def _loss(model: nn.Module) -> str:
@@ -209,18 +206,16 @@ class _Says:
     def coded_margin(self, view: View) -> str:
         before, after = int(self.counts.coded_own.sum()), int(self.counts.coded_margin.sum())
         verdict = (
-            f"{self._percent(self.counts.coded_margin)} are left of the "
-            f"{self._percent(self.counts.coded_own)} of the stop before. So `own` misled the "
-            "attacker: its gradient follows what is left of the distance to the codeword, not "
-            "the decision."
+            "So `own` misled the attacker: its gradient follows what is left of the distance to "
+            "the codeword, not the decision."
             if after < before
-            else f"{self._percent(self.counts.coded_margin)} are right, against "
-            f"{self._percent(self.counts.coded_own)} at the stop before: here `own` did not "
-            "mislead the attacker."
+            else "So here `own` did not mislead the attacker."
         )
         return (
             "The same image, the same eps, again one step, but up the margin of the paper's own "
-            f"Eq. 5: {self._moved(view)} Of the first {self.few} images {verdict}"
+            f"Eq. 5: {self._moved(view)} Of the first {self.few} images it is right on "
+            f"{self._percent(self.counts.coded_margin)}, and was on "
+            f"{self._percent(self.counts.coded_own)} at the stop before. {verdict}"
         )
 
     def transfer(self, view: View) -> str:

@@ -4,7 +4,7 @@ const $ = (id) => document.getElementById(id);
 const KEYS = ["image", "on", "other", "attack", "objective", "eps", "steps", "target"];
 const PLOT = { responsive: true, displayModeBar: false };
 let start, state, stops = null, stop = null, first = 0;
-let wanted = 0, busy = false, frames = null, playing = null, codesInSight = false;
+let inFocus = null, wanted = 0, busy = false, frames = null, playing = null, codesInSight = false;
 
 function make(tag, text = "", attributes = {}) {
   const node = document.createElement(tag);
@@ -51,14 +51,14 @@ function writeAddress(push) {
   history[push ? "pushState" : "replaceState"](null, "", `?${query}`);
 }
 
-function change(values, push = true) {
-  const before = location.search;
+// Without `write` the address stays: a slider that moves writes it only where it is let go.
+function change(values, write = true) {
   state = { ...state, ...values };
   const known = start.models.find((model) => model.name === state.on);
   if (known && !known.objectives.includes(state.objective)) state.objective = known.objectives[0];
-  writeAddress(push);
+  if (write) writeAddress(true);
   showControls();
-  if (location.search !== before || push) refresh();
+  refresh();
 }
 
 // Controls
@@ -73,9 +73,9 @@ function segments(name, values) {
   }));
 }
 
-function leaveTour(values, push = true) {
+function leaveTour(values, write = true) {
   if (stop !== null) endTour(false);
-  change(values, push);
+  change(values, write);
 }
 
 function buildControls() {
@@ -165,6 +165,8 @@ async function refresh() {
   }
   busy = false;
   $("results").setAttribute("aria-busy", "false");
+  scrollToFocus();  // what came may have moved it
+  inFocus = null;
 }
 
 async function showLook(answer, asked) {
@@ -177,21 +179,30 @@ async function showLook(answer, asked) {
   $("remarks").replaceChildren(...answer.remarks.map((text) => make("li", text)));
   $("command").textContent = answer.command;
   $("python").textContent = answer.python;
+  $("agreement").textContent = answer.agreement === null ? ""
+    : `The two gradients have the same sign at ${answer.agreement} % of the pixels; 50 % is chance. Each map has its own scale.`;
+  [0, 1].forEach((index) => showGradient(answer.models[index], index));
   await Promise.all([...answer.models.map(showModel), draw($("path-plot"), answer.path)]);
   while ($("models").children.length > answer.models.length) $("models").lastChild.remove();
-  const note = answer.agreement === null ? "" : ` · signs of both gradients agree at ${answer.agreement} % of the pixels`;
-  for (const node of $("models").querySelectorAll(".agreement")) node.textContent = note;
   $("timing").textContent = `computed in ${answer.milliseconds} ms, shown after ${Math.round(performance.now() - asked)} ms`;
   $("timing").dataset.shown = Math.round(performance.now() - asked);
+}
+
+function showGradient(model, index) {
+  const picture = $(`gradient-${index}`), caption = $(`gradient-${index}-name`);
+  picture.parentElement.hidden = !model;
+  if (!model) return;
+  picture.parentElement.style.setProperty("--tint", model.colour);
+  picture.src = model.gradient;
+  picture.alt = `gradient of ${model.objective} at the clean image, ${model.name}`;
+  caption.replaceChildren("gradient", make("small", `of ${model.objective}, ${model.name}`));
 }
 
 function showModel(model, index) {
   let card = $("models").children[index];
   if (!card) {
     card = make("article", "", { class: "model" });
-    card.append(make("h2"), make("div", "", { class: "facts" }), make("div", "", { class: "plot" }));
-    card.children[1].append(make("dl"), make("figure"));
-    card.querySelector("figure").append(make("img"), make("figcaption"));
+    card.append(make("h2"), make("dl"), make("div", "", { class: "plot" }));
     $("models").append(card);
   }
   card.style.setProperty("--tint", model.colour);
@@ -204,13 +215,7 @@ function showModel(model, index) {
       ` margin ${model.margins[number]}`);
     facts.push(make("dt", moment), value);
   });
-  const note = make("dd");
-  note.append(make("small", "", { class: "agreement" }));
-  card.querySelector("dl").replaceChildren(...facts, make("dt"), note);
-  const picture = card.querySelector("img");
-  picture.src = model.gradient;
-  picture.alt = `gradient of ${model.objective} at the clean image, ${model.name}`;
-  card.querySelector("figcaption").textContent = `gradient of ${model.objective}`;
+  card.querySelector("dl").replaceChildren(...facts);
   return draw(card.querySelector(".plot"), model.figure);
 }
 
@@ -218,7 +223,10 @@ async function showBreaking(answer) {
   await draw($("eps-plot"), answer.figure);
   $("breaks").tBodies[0].replaceChildren(...answer.rows.map((row) => {
     const line = make("tr");
-    line.append(...["model", "crafted_on", "objective", "breaks"].map((key) => make("td", row[key])));
+    const key = make("td"), mark = make("i");
+    Object.assign(mark.style, { borderColor: row.colour, borderTopStyle: row.line });
+    key.append(mark);
+    line.append(key, ...["model", "crafted_on", "objective", "breaks"].map((key) => make("td", row[key])));
     return line;
   }));
 }
@@ -268,7 +276,7 @@ async function play() {
 
 // Tour
 
-async function openTour(number) {
+async function openTour(number, write = true) {
   if (!stops) {
     $("tour-start").disabled = true;
     const answer = await ask("tour");
@@ -277,10 +285,10 @@ async function openTour(number) {
     stops = answer.stops;
     $("tour-dots").replaceChildren(...stops.map(() => make("li")));
   }
-  showStop(number, true);
+  showStop(number, write);
 }
 
-function showStop(number, push) {
+function showStop(number, write = true) {
   stop = Math.max(0, Math.min(stops.length - 1, number));
   const { title, text, settings, focus } = stops[stop];
   $("tour").hidden = false;
@@ -290,18 +298,23 @@ function showStop(number, push) {
   $("tour-next").textContent = stop === stops.length - 1 ? "Done" : "Next →";
   [...$("tour-dots").children].forEach((dot, index) => dot.classList.toggle("done", index <= stop));
   for (const node of document.querySelectorAll(".focus")) node.classList.remove("focus");
-  const node = $(focus === "eps" ? "eps-card" : focus);
-  node.classList.add("focus");
-  change(settings, push);
-  const top = node.getBoundingClientRect().top + scrollY - $("tour").offsetHeight - 12;
-  scrollTo({ top: stop === 0 ? 0 : Math.max(0, top), behavior: "instant" });
+  inFocus = $(focus === "eps" ? "eps-card" : focus);
+  inFocus.classList.add("focus");
+  change(settings, write);
+  scrollToFocus();
 }
 
-function endTour(push = true) {
-  stop = null;
+function scrollToFocus() {
+  if (!inFocus || stop === null) return;
+  const top = inFocus.getBoundingClientRect().top + scrollY - $("tour").offsetHeight - 12;
+  scrollTo({ top: Math.max(0, top), behavior: "instant" });
+}
+
+function endTour(write = true) {
+  stop = inFocus = null;
   $("tour").hidden = true;
   for (const node of document.querySelectorAll(".focus")) node.classList.remove("focus");
-  if (push) writeAddress(true);
+  if (write) writeAddress(true);
 }
 
 // Copying, keys, and the way back
@@ -322,8 +335,8 @@ function listen() {
   $("images-back").addEventListener("click", () => showThumbnails(Math.max(0, first - start.page)));
   $("images-next").addEventListener("click", () => showThumbnails(first + start.page));
   $("tour-start").addEventListener("click", () => openTour(0));
-  $("tour-next").addEventListener("click", () => (stop === stops.length - 1 ? endTour() : showStop(stop + 1, true)));
-  $("tour-back").addEventListener("click", () => showStop(stop - 1, true));
+  $("tour-next").addEventListener("click", () => (stop === stops.length - 1 ? endTour() : showStop(stop + 1)));
+  $("tour-back").addEventListener("click", () => showStop(stop - 1));
   $("tour-end").addEventListener("click", () => endTour());
   $("share").addEventListener("click", () => copy($("share"), location.href));
   $("code-open").addEventListener("click", () => $("code").showModal());
@@ -361,8 +374,8 @@ async function begin() {
   await showThumbnails(pageOf(Number(state.image)));
   showControls();
   listen();
-  if (number) await openTour(Number(number) - 1);
-  else refresh();
+  if (number) await openTour(Number(number) - 1, false);
+  if (stop === null) refresh();
 }
 
 begin();
