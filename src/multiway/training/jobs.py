@@ -15,12 +15,9 @@ from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
-<<<<<<< HEAD
 from multiway.files import kind_of
-from multiway.memory import check_memory
-=======
 from multiway.heads import copy_start
->>>>>>> 7d2f634 (Codes train at the scale of one-hot labels, derived from cross-entropy; forward gives the loss; the scale is in config and state)
+from multiway.memory import check_memory
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective

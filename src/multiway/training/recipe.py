@@ -8,10 +8,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-<<<<<<< HEAD
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-=======
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -20,7 +16,6 @@ from pydantic import (
     field_validator,
     model_validator,
 )
->>>>>>> 7d2f634 (Codes train at the scale of one-hot labels, derived from cross-entropy; forward gives the loss; the scale is in config and state)
 
 from multiway.errors import MultiwayError, UnusableFile, choose, nearest
 from multiway.training.adversary import Adversary

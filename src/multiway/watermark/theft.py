@@ -15,12 +15,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.heads import find_head
-<<<<<<< HEAD
-from multiway.randomness import isolated, seeded
-from multiway.training import Job, Recipe, check_weights, prepare
-=======
-from multiway.training import Job, Recipe, first_weights, prepare
->>>>>>> 7d2f634 (Codes train at the scale of one-hot labels, derived from cross-entropy; forward gives the loss; the scale is in config and state)
+from multiway.training import Job, Recipe, check_weights, first_weights, prepare
 from multiway.watermark.embedding import check_all_classes
 
 __all__ = ["STARTS", "FrozenClassifier", "steal"]
