@@ -31,7 +31,7 @@ def trained(data: ImageSet, seed: int) -> EncodedClassifier:
         for index in torch.split(torch.randperm(len(images)), 64):
             loss = model(images[index], labels[index])
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             optimiser.step()
     return model.eval()
 

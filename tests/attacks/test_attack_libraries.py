@@ -33,7 +33,7 @@ def trained() -> Trained:
         torch.manual_seed(0)
         network = nn.Sequential(nn.Flatten(), nn.Linear(36, 64), nn.ReLU(), nn.Linear(64, 4))
         encoding = Encoding.make("ro", classes=4, length=64)
-        model = encode_model(network, encoding, gain=encoding.codebook.beta / 8)
+        model = encode_model(network, encoding)
         optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
         for _ in range(150):
             images, labels = draw(128)

@@ -274,7 +274,7 @@ def test_a_network_that_cannot_be_copied_still_runs_in_pieces() -> None:
 def test_codes_fold_their_head_and_their_norms() -> None:
     torch.manual_seed(0)
     encoding = Encoding.make("ro", 10, length=64)
-    model = EncodedClassifier(build_backbone("resnet-8-small", 64, 3, 16), encoding, encoding.unit)
+    model = EncodedClassifier(build_backbone("resnet-8-small", 64, 3, 16), encoding)
     settled(model)
     images, labels = draw(4, 3, 16, 16), torch.arange(4)
     found = quick(model, images)

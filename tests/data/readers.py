@@ -132,8 +132,10 @@ def _store(folder: Path) -> None:
 def _study(folder: Path) -> None:
     found = study_result.StudyResult(
         name="toy", scale="cpu", title="T", question="?", paper="", chart="table", cells=(CELL,),
-        provenance=MADE, verdicts=(study_result.Verdict("c", "It is.", "T1", "holds", "y",
-            (study_result.Evidence("own", 0.1, 0.0, None, 9, (0,)),)),),
+        provenance=MADE, verdicts=(study_result.Verdict(
+            "c", "matched", "It is.", "T1", "holds", "y",
+            (study_result.Evidence(
+                "own", "all", 0.1, 0.05, None, 0.0, 0.02, 0.9, None, 9, (0,)),)),),
     )  # fmt: skip
     study_result.write_result(folder, found)
 

@@ -103,7 +103,9 @@ def _pairs(network: nn.Module, images: Tensor) -> list[tuple[nn.Conv2d, nn.Batch
     handles = [layer.register_forward_hook(look) for layer in layers]
     try:
         with torch.enable_grad():
-            readers = _readers(output_tensor(network(images.detach().requires_grad_())))
+            readers = _readers(
+                output_tensor(network(images.detach().requires_grad_()), len(images))
+            )
     finally:
         for handle in handles:
             handle.remove()
