@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,17 @@ import torch
 from torch import nn
 
 from multiway.backbones import build_backbone
-from multiway.classifier import EncodedClassifier, load_classifier
+from multiway.classifier import EncodedClassifier, encode_model, load_classifier
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.files import kind_of
-from multiway.heads import copy_start
+from multiway.heads import copy_start, find_head, get_head
 from multiway.memory import check_memory
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective
+from multiway.training.arrays import Lines, image_set
 from multiway.training.loop import Job, Observer, run_job
 from multiway.training.recipe import Recipe, load_recipe
 from multiway.training.run import Run, open_run
@@ -161,50 +163,61 @@ def check_weights(model: nn.Module, name: str) -> None:
 
 
 def train(
-    model: EncodedClassifier,
-    data: ImageSet,
+    model: nn.Module,
+    data: Any,
     recipe: Recipe | str,
-    out: Path | str,
+    out: Path | str | None = None,
     *,
+    encoding: Encoding | str = "ro",
     seed: int = 0,
     validation: float = 0.0,
     device: torch.device | str = "cpu",
     observer: Observer | None = None,
 ) -> EncodedClassifier:
-    """Train `model` in place on `data` by a recipe; the run is kept in the folder `out`.
+    """Train a network on `data` by a recipe; with `out` the run is kept in that folder.
 
     A run that was killed goes on from its last state when it is called again with the same
     arguments, and ends in the very weights of one that was left alone.
 
     Args:
+        model: an EncodedClassifier, trained in place; or any network with a head of K outputs,
+            of which a copy is encoded at the recipe's scale (`encode_model`), trained and returned.
+        data: an ImageSet, a pair of arrays (images, labels), or a DataLoader; see `image_set`.
         recipe: a `Recipe`, or the name or YAML file of one (`multiway.training.recipe_names()`).
         out: where weights, metrics and state are kept; a new folder, or that of this training.
+        encoding: of a network that has none yet.
         seed: of order, dropout and augmentation.
         validation: share of the images held out; the best weights on it are kept too.
-        observer: called after each step and epoch.
+        observer: called after each step and epoch; without one a line an epoch goes to stderr.
 
     Example:
         >>> import tempfile
         >>> import multiway as mw
         >>> from torch import nn
         >>> images = torch.randint(0, 256, (32, 1, 8, 8), dtype=torch.uint8)
-        >>> data = mw.data.ImageSet("toy", "train", images, torch.arange(32) % 2, ("a", "b"))
         >>> network = nn.Sequential(nn.Flatten(), nn.Linear(64, 2))
-        >>> model = mw.encode_model(network, mw.Encoding.make("ro", classes=2, length=16))
         >>> recipe = mw.training.Recipe(name="mine", lr=0.01, batch_size=16, epochs=1)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     trained = mw.train(model, data, recipe, folder)
+        ...     trained = mw.train(network, (images, torch.arange(32) % 2), recipe, folder)
         ...     again, config = mw.load_run(folder, network)
-        >>> torch.equal(trained(data.images / 255), again(data.images / 255)), config["seed"]
+        >>> torch.equal(trained(images / 255), again(images / 255)), config["seed"]
         (True, 0)
     """
     plan = load_recipe(recipe) if isinstance(recipe, str) else recipe
-    job = make_job(model, data, plan, seed=seed, validation=validation)
-    run = open_run(Path(out), job.config, resume=True)
-    if run.finished:
-        load_tensors(model, read_tensors(run.weights), run.weights)
-        return model
-    return run_job(job, run, device=device, observer=observer)
+    if not isinstance(model, EncodedClassifier):
+        if isinstance(encoding, str):
+            classes = get_head(model, find_head(model)).out_features
+            encoding = Encoding.make(encoding, classes, scale=plan.code_scale)
+        model = encode_model(model, encoding)
+    images = image_set(data, model.classes)
+    job = make_job(model, images, plan, seed=seed, validation=validation)
+    observer = observer or Lines()
+    with tempfile.TemporaryDirectory() as temporary:
+        run = open_run(Path(temporary if out is None else out), job.config, resume=True)
+        if run.finished:
+            load_tensors(model, read_tensors(run.weights), run.weights)
+            return model
+        return run_job(job, run, device=device, observer=observer)
 
 
 def default_recipe(data: ImageSet) -> Recipe:
