@@ -98,8 +98,8 @@ def test_defaults_are_the_papers(name: str, length: int, beta: float) -> None:
         ({"name": "ro", "length": 5}, "code length 5 is below the 10 classes"),
         ({"name": "1ofk", "length": 20}, "its code length is 10, not 20"),
         ({"name": "1ofk-mse", "length": 20}, "take 'padded' for longer one-hot codes"),
-        ({"name": "1ofk", "beta": 2.0}, "norm 1 by definition"),
-        ({"name": "ro-softmax", "beta": 2.0}, "norm 1 by definition"),
+        ({"name": "1ofk", "beta": 2.0}, "one norm by definition"),
+        ({"name": "ro-softmax", "beta": 2.0}, "one norm by definition"),
     ],
 )
 def test_bad_names_and_sizes(arguments: dict[str, object], message: str) -> None:
@@ -112,9 +112,9 @@ def test_a_custom_encoding_needs_a_fitting_loss() -> None:
     assert Encoding(book).kind == "mse"
     with pytest.raises(MultiwayError, match="needs a one-hot book, not 'simplex'"):
         Encoding(book, "cross-entropy")
-    with pytest.raises(MultiwayError, match="unknown loss 'hinge'"):
-        Encoding(book, "hinge")  # type: ignore[arg-type]
-    assert set(get_args(Loss)) == {"cross-entropy", "mse", "cosine-cross-entropy"}
+    with pytest.raises(MultiwayError, match="unknown loss 'focal'"):
+        Encoding(book, "focal")  # type: ignore[arg-type]
+    assert set(get_args(Loss)) == {"cross-entropy", "mse", "cosine-cross-entropy", "hinge"}
 
 
 def test_labels_are_checked_before_the_loss() -> None:
@@ -131,3 +131,47 @@ def test_the_loss_of_a_batch_is_the_sum_or_the_mean_of_its_images(name: str) -> 
     assert each.shape == (6,)
     assert torch.allclose(encoding.loss(codes, labels, reduction="sum"), each.sum())
     assert torch.allclose(encoding.loss(codes, labels), each.mean())
+
+
+def test_mmc_is_pangs_recursion_and_half_the_squared_distance() -> None:
+    encoding = Encoding.make("mmc", classes=5).double()
+    book = encoding.codebook
+    assert (book.length, round(book.beta, 5), encoding.gain) == (256, 10.0, 1.0)
+    # Their Algorithm 1, corner by corner.
+    corners = torch.zeros(5, 256, dtype=torch.float64)
+    corners[0, 0] = 1
+    for i in range(1, 5):
+        for j in range(i):
+            corners[i, j] = -(0.25 + corners[i] @ corners[j]) / corners[j, j]
+        corners[i, i] = (1 - corners[i].square().sum()).clamp_min(0).sqrt()
+    torch.testing.assert_close(book.vectors, 10 * corners, rtol=1e-5, atol=1e-5)
+    codes = random_codes(encoding)
+    labels = LABELS % 5
+    expected = (codes - book.vectors[labels]).square().sum(dim=1) / 2
+    torch.testing.assert_close(encoding.loss(codes, labels, "none"), expected)
+
+
+def test_ecoc_is_a_hinge_a_bit_decided_by_correlation() -> None:
+    encoding = Encoding.make("ecoc", classes=10).double()
+    bits = encoding.codebook.vectors
+    assert bits.shape == (10, 16)
+    assert torch.equal(bits.abs(), torch.ones_like(bits))
+    codes = random_codes(encoding)
+    each = torch.stack(
+        [
+            torch.relu(1 - bits[label] * row.tanh()).mean()
+            for row, label in zip(codes, LABELS, strict=True)
+        ]
+    )
+    torch.testing.assert_close(encoding.loss(codes, LABELS, "none"), each)
+    torch.testing.assert_close(encoding.loss(codes, LABELS), each.mean())
+    assert torch.equal(encoding.decode(codes), (codes.tanh() @ bits.T).argmax(dim=1))
+    # A hit leads by 10; where all bits are certain an attacker still finds a slope.
+    certain = 40 * bits[:4].clone().requires_grad_()
+    lead = encoding.scores(certain)
+    assert float((lead[0, 0] - lead[0, 1:].max()).detach()) == pytest.approx(10)
+    (flat,) = torch.autograd.grad(encoding.scores(certain)[:, 0].sum(), certain, retain_graph=True)
+    (steep,) = torch.autograd.grad(encoding.unsaturated(certain)[:, 0].sum(), certain)
+    assert float(flat.abs().max()) < 1e-12 < 0.1 < float(steep.abs().min())
+    with pytest.raises(MultiwayError, match="needs codewords of bits"):
+        Encoding(Codebook.simplex(4, 8), "hinge")

@@ -87,10 +87,13 @@ class CodeScale:
 
 
 def scale_codes(name: str, book: Codebook) -> CodeScale:
-    """The scale called `name` for the codewords of `book`."""
-    choose("scale", name, SCALES)
+    """The scale called `name` for the codewords of `book`; `mmc` is that of Pang et al., the
+    squared distance over 2."""
+    choose("scale", name, (*SCALES, "mmc") if book.kind == "mmc" else SCALES)
     if name == "paper":
         return CodeScale.paper(book)
+    if name == "mmc":
+        return CodeScale("mmc", book.beta, 0.5, 0.5)
     scale = CodeScale.matched(book.classes, 1.0 if name == "matched" else adam_stretch(book))
     return replace(scale, name=name)
 

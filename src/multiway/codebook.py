@@ -153,6 +153,25 @@ class Codebook(nn.Module):
         return cls(_scaled(corners, beta), "simplex")
 
     @classmethod
+    def max_mahalanobis(cls, classes: int, length: int, beta: float = 10.0) -> Codebook:
+        """Pang et al.'s centres: a simplex again, in the first K - 1 of L dimensions, fixed.
+
+        They are the rows of the triangle R in G = R R^T, with G the Gram matrix of a simplex.
+
+        References:
+            Pang et al., Rethinking softmax cross-entropy loss for adversarial robustness, ICLR
+            2020, Algorithm 1; they take beta 10.
+        """
+        _check_size(classes, length)
+        gram = np.full((classes, classes), -1 / (classes - 1))
+        np.fill_diagonal(gram, 1.0)
+        corners = np.zeros((classes, length))
+        # The last corner is minus the sum of the others: the Gram matrix has rank K - 1.
+        corners[:-1, : classes - 1] = np.linalg.cholesky(gram[:-1, :-1])
+        corners[-1] = -corners[:-1].sum(axis=0)
+        return cls(_scaled(corners, beta), "mmc")
+
+    @classmethod
     def gaussian(
         cls, classes: int, length: int, beta: float | None = None, seed: int = 0
     ) -> Codebook:

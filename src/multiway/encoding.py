@@ -19,7 +19,7 @@ from multiway.errors import MultiwayError, choose
 
 __all__ = ["ENCODINGS", "PAPER_LENGTH", "Encoding", "Loss"]
 
-Loss = Literal["cross-entropy", "mse", "cosine-cross-entropy"]
+Loss = Literal["cross-entropy", "mse", "cosine-cross-entropy", "hinge"]
 
 REDUCTIONS = ("mean", "sum", "none")
 
@@ -38,6 +38,8 @@ class Encoding(nn.Module):
     | `1ofk-mse` | one-hot | squared error |
     | `padded` | one-hot, zeros to length L, norm beta | squared error |
     | `hadamard`, `simplex`, `gaussian` | of that book | squared error |
+    | `mmc` | Max-Mahalanobis centres, norm 10 | |f - c|^2 / 2, its authors' scale |
+    | `ecoc` | Hadamard bits, +-1 | hinge of each bit of tanh(f); decided by correlation |
 
     Args:
         codebook: the codewords, [K, L].
@@ -55,7 +57,9 @@ class Encoding(nn.Module):
         0.0
 
     References:
-        Kim et al. 2020, section 3 (`ro`) and appendix A (`ro-softmax`, `1ofk-mse`).
+        Kim et al. 2020, section 3 (`ro`) and appendix A (`ro-softmax`, `1ofk-mse`). Rivals: Pang et
+        al., ICLR 2020 (`mmc`); Verma and Swami, Error correcting output codes improve probability
+        estimation and adversarial robustness of deep neural networks, NeurIPS 2019 (`ecoc`).
     """
 
     def __init__(
@@ -71,6 +75,11 @@ class Encoding(nn.Module):
             raise MultiwayError(
                 f"softmax cross-entropy reads the codes as {codebook.classes} logits, so it needs "
                 f"a one-hot book, not '{codebook.kind}'; use 'cosine-cross-entropy' or 'mse'"
+            )
+        if loss == "hinge" and not torch.allclose(codebook.vectors.abs(), torch.ones(1)):
+            raise MultiwayError(
+                "a hinge a bit needs codewords of bits, +1 and -1: Codebook.hadamard with beta "
+                "sqrt(length)"
             )
         self.codebook = codebook
         self.kind = loss
@@ -101,11 +110,11 @@ class Encoding(nn.Module):
             )
         if beta is not None and not spec.scalable:
             raise MultiwayError(
-                f"encoding '{name}' has codewords of norm 1 by definition; leave --beta out"
+                f"encoding '{name}' has codewords of one norm by definition; leave --beta out"
             )
         if length is None:
             length = spec.default_length(classes)
-        return cls(spec.book(classes, length, beta, seed), spec.loss, name, scale)
+        return cls(spec.book(classes, length, beta, seed), spec.loss, name, spec.scale or scale)
 
     def loss(self, codes: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         """The training loss of `codes` [N, L] against `labels` [N].
@@ -121,6 +130,9 @@ class Encoding(nn.Module):
         codes = codes.to(torch.promote_types(codes.dtype, self.codebook.vectors.dtype))
         if self.scale is not None:
             return self._squared_error(self.scale, codes, labels, reduction)
+        if self.kind == "hinge":
+            each = (1 - self.codebook.vectors[labels] * codes.tanh()).clamp_min(0).mean(dim=1)
+            return each if reduction == "none" else getattr(each, reduction)()
         logits = codes if self.kind == "cross-entropy" else self._cosines(codes)
         return F.cross_entropy(logits, labels, reduction=reduction)
 
@@ -155,6 +167,8 @@ class Encoding(nn.Module):
         if self.scale is not None:
             weight = self.scale.along * self.codebook.length / self.gain**2
             return weight * F.mse_loss(codes, others, reduction="none").mean(dim=1)
+        if self.kind == "hinge":
+            return (codes.tanh() - others.tanh()).square().mean(dim=1)
         if self.kind != "cross-entropy":
             codes, others = self._cosines(codes), self._cosines(others)
         log_p, log_q = F.log_softmax(others, dim=1), F.log_softmax(codes, dim=1)
@@ -170,7 +184,14 @@ class Encoding(nn.Module):
             return codes
         if self.kind == "cosine-cross-entropy":
             codes = F.normalize(codes, dim=1) * self.codebook.beta
-        return self.codebook.scores(codes)
+        return self.codebook.scores(codes.tanh() if self.kind == "hinge" else codes)
+
+    def unsaturated(self, codes: Tensor) -> Tensor:
+        """Scores [N, K] for an attacker to ascend: those of real-valued outputs, before a tanh.
+
+        A tanh is flat where bits are certain, which hides the gradient and defends nothing.
+        """
+        return self.codebook.scores(codes) if self.kind == "hinge" else self.scores(codes)
 
     def decode(self, codes: Tensor) -> Tensor:
         """The decided class of each code, [N]; -1 where NaN or infinity leaves none."""
@@ -183,9 +204,11 @@ class Encoding(nn.Module):
 
     @property
     def silence(self) -> float:
-        """The loss of outputs of zero: ln K, or a T^2 of a squared error."""
+        """The loss of outputs of zero: ln K, a T^2 of a squared error, 1 of a hinge."""
         if self.scale is not None:
             return self.scale.along * self.scale.target**2
+        if self.kind == "hinge":
+            return 1.0
         return math.log(self.codebook.classes)
 
     @torch.no_grad()
@@ -257,6 +280,7 @@ class _Spec:
     default_length: Callable[[int], int] = _paper_length
     fixed_length: bool = False
     scalable: bool = True
+    scale: str | None = None
 
 
 ENCODINGS: dict[str, _Spec] = {
@@ -288,4 +312,18 @@ ENCODINGS: dict[str, _Spec] = {
     "hadamard": _Spec(Codebook.hadamard, "mse", default_length=_next_power_of_two),
     "simplex": _Spec(Codebook.simplex, "mse"),
     "gaussian": _Spec(Codebook.gaussian, "mse"),
+    "mmc": _Spec(
+        lambda classes, length, beta, _seed: Codebook.max_mahalanobis(
+            classes, length, 10.0 if beta is None else beta
+        ),
+        "mse",
+        default_length=lambda classes: max(256, classes),
+        scale="mmc",
+    ),
+    "ecoc": _Spec(
+        lambda classes, length, _beta, seed: Codebook.hadamard(classes, length, length**0.5, seed),
+        "hinge",
+        default_length=lambda classes: max(16, 1 << (classes - 1).bit_length()),
+        scalable=False,
+    ),
 }

@@ -16,7 +16,8 @@ def fold_head(head: nn.Linear, encoding: Encoding, gain: float) -> nn.Module:
     """The layer that makes scores [N, K] of the features before `head`.
 
     `scores = (a C W) h + a C b`, with the codewords C and the scale a of the scores. Where the
-    encoding normalises its codes (`ro-softmax`), their norm is folded too.
+    encoding normalises its codes (`ro-softmax`), their norm is folded too; where a tanh bends them
+    (`ecoc`), it stays between.
 
     Raises:
         MultiwayError: `head` does more than its weights say.
@@ -37,6 +38,10 @@ def fold_head(head: nn.Linear, encoding: Encoding, gain: float) -> nn.Module:
     layer: nn.Module = _linear(to_scores @ weight, to_scores @ bias, like=head)
     if encoding.kind == "cosine-cross-entropy":
         layer = _Normalised(layer, weight, bias, book.beta, like=head)
+    if encoding.kind == "hinge":
+        # The tanh stands between, so the L outputs stay.
+        last = _linear(to_scores, torch.zeros_like(to_scores[:, 0]), like=head)
+        layer = nn.Sequential(_linear(weight, bias, like=head), nn.Tanh(), last)
     return layer
 
 

@@ -124,7 +124,8 @@ class Goal:
     Attributes:
         name: one of `OBJECTIVES`, or `gap`.
         network: images [N, ...] to scores [N, K], or to codes [N, L] where `encoding` is given.
-        encoding: what reads the codes, for `own` on an encoding that has a loss of its own.
+        encoding: what reads the codes, for `own` on an encoding that has a loss of its own, and
+            where scores saturate, see `Encoding.unsaturated`.
         unit: what a lead of 1 in scores is worth in `margin`'s units.
         kappa: the lead, in those units, beyond which `margin` gains nothing.
     """
@@ -145,13 +146,16 @@ class Goal:
         self, outputs: Tensor, labels: Tensor, targets: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """The objective [N] and the scores [N, K] at the network's `outputs`."""
-        if self.encoding is not None:
+        scores = outputs
+        if self.encoding is not None and self.name != "own":
+            scores, outputs = self.encoding.scores(outputs), self.encoding.unsaturated(outputs)
+        elif self.encoding is not None:
             wanted = labels if targets is None else targets
             loss = self.encoding.loss(outputs, wanted, reduction="none")
             return loss if targets is None else -loss, self.encoding.scores(outputs)
         if self.name == "margin":
-            return margin(self.unit * outputs, labels, targets, self.kappa), outputs
-        return {"dlr": dlr, "gap": gap}.get(self.name, ce)(outputs, labels, targets), outputs
+            return margin(self.unit * outputs, labels, targets, self.kappa), scores
+        return {"dlr": dlr, "gap": gap}.get(self.name, ce)(outputs, labels, targets), scores
 
     def look(self, images: Tensor, labels: Tensor, targets: Tensor | None = None) -> Ascent:
         """The value without its gradient, for a point that no step leaves from."""
@@ -236,6 +240,8 @@ def bind(
     unit = 1.0
     if encoding is not None and encoding.kind != "cross-entropy":
         unit = 2 / (encoding.codebook.length * encoding.codebook.score_scale)
+    if isinstance(model, EncodedClassifier) and model.encoding.kind == "hinge":
+        return Goal(name, _Codes(model), model.encoding, unit, kappa)
     return Goal(name, scorer(model) if network is None else network, unit=unit, kappa=kappa)
 
 
