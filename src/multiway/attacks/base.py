@@ -79,9 +79,10 @@ class Problem:
             targets=None if self.targets is None else self.targets[chosen],
         )
 
-    def lead(self, scores: Tensor, draws: int = 1) -> Tensor:
+    def lead(self, scores: Tensor, draws: int = 1, doubt: int = -1) -> Tensor:
         """The attacker's lead less what rounding may add, [N * draws] in float64; broken above 0.
 
+        With a `doubt` of 1 that is added: then what is not above 0 has surely not been broken.
         Scores without a decision (see `is_success`) are an infinite lead, or none with targets.
 
         Args:
@@ -93,7 +94,7 @@ class Problem:
         spacings = ROUNDING_16_BIT if kind.bits == 16 else ROUNDING
         scores = scores.double()
         slack = spacings * kind.eps * scores.abs().amax(dim=1)
-        ahead = lead(scores, labels, targets) - slack.nan_to_num(0.0, 0.0)
+        ahead = lead(scores, labels, targets) + doubt * slack.nan_to_num(0.0, 0.0)
         return ahead.nan_to_num(math.inf if targets is None else -math.inf, math.inf, -math.inf)
 
 

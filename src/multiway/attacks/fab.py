@@ -106,10 +106,15 @@ def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
         ledger.climbed(index, ascent)
         points, guess = _towards_plane(left, points, ascent, guess)
         points = points.clamp_(low, high)
-        adversarial = left.lead(left.network(points)) > 0
+        scores = left.network(points)
         ledger.count(index, 1)
-        if not bool(adversarial.any()):
+        # Where the network is linear a step may end on the boundary itself, and rounding says on
+        # which side. Such a point has not been broken, but would never leave if it were not
+        # drawn back like one that was.
+        crossed = left.lead(scores, doubt=1) > 0
+        if not bool(crossed.any()):
             continue
+        adversarial = left.lead(scores) > 0
         at = index[adversarial]
         distance = left.threat.size(points[adversarial], left.images[adversarial])
         nearer = distance < nearest[at]
@@ -120,7 +125,7 @@ def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
             inside[inside.clone()] = left.threat.take(inside).contains(
                 points[inside], left.images[inside]
             )
-        column = adversarial.view(-1, *[1] * (points.ndim - 1))
+        column = crossed.view(-1, *[1] * (points.ndim - 1))
         points = torch.where(column, left.images + KEPT * (points - left.images), points)
         gone = pairs.done(inside)
         if bool(gone.any()):
