@@ -19,27 +19,40 @@ class Turns:
 
     Args:
         contenders: what to run, by name.
-        rounds: how often each is run and timed.
+        rounds: how often each is run and timed; at least once, and then while there is time, where
+            `seconds` are given.
         clock: seconds; `time.process_time` is the CPU time of all threads, which other programs
             disturb least, `time.perf_counter` is what a user waits.
         warmup: runs of each before the first that counts.
+        seconds: to be spent in all, by the clock on the wall.
     """
 
     def __init__(
         self,
         contenders: Mapping[str, Contender],
-        rounds: int,
+        rounds: int = 1,
         *,
         clock: Callable[[], float] = time.process_time,
         warmup: int = 0,
+        seconds: float = 0.0,
     ) -> None:
         self.seconds: dict[str, list[float]] = {name: [] for name in contenders}
-        for round_ in range(-warmup, rounds):
+        begun, done = time.perf_counter(), -warmup
+        # Another round is begun if it will probably end in time.
+        while done < rounds or (time.perf_counter() - begun) * (1 + 1 / done) < seconds:
             for name, run in contenders.items():
                 start = clock()
                 run()
-                if round_ >= 0:
+                if done >= 0:
                     self.seconds[name].append(clock() - start)
+            done += 1
+
+    @classmethod
+    def of(cls, seconds: Mapping[str, list[float]]) -> Turns:
+        """Turns that were taken elsewhere: the times of each contender, round by round."""
+        turns = cls({})
+        turns.seconds = dict(seconds)
+        return turns
 
     def time(self, name: str) -> float:
         """The median time of one contender."""
