@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from conftest import Shared, cell, cells, command, invoke
 from multiway.data.corruptions import KINDS
 
-NAMES = ["1ofk-0", "1ofk-1", "ro-0", "ro-1"]
+NAMES = ["1ofk-0", "1ofk-1", "ro-0", "ro-1", "padded-0"]
 SMALL = ("demo", "--backbone", "wong", "--limit", "8", "--out", "demo")
 
 
@@ -42,7 +42,16 @@ def test_everything_is_measured(folder: Path, result: dict[str, Any]) -> None:
     assert result == json.loads((folder / "demo/demo.json").read_text())
     assert list(result["encodings"].items()) == [
         ("1ofk-0", "1ofk"), ("1ofk-1", "1ofk"), ("ro-0", "ro"), ("ro-1", "ro"),
+        ("padded-0", "padded"),
     ]  # fmt: skip
+    worst = {each["row"]: each for each in cells(result["worst"], column="worst case")}
+    assert list(worst) == NAMES
+    for name, each in worst.items():
+        # Each image counts by the attack that is worst for it.
+        others = cells(result["worst"], row=name)
+        assert len(others) == 4
+        assert each["value"] == min(other["value"] for other in others)
+        assert "PGD-100 x 3" in each["attack"]
     transfer = result["transfer"]
     clean = {each["row"]: each["n"] for each in cells(transfer, column="clean")}
     assert clean == dict.fromkeys(NAMES, 8)

@@ -45,7 +45,13 @@ def findings(margin: int = 20, **changes: Any) -> DemoFindings:
     corrupted.append(Cell.of("ro-0", "mean", Interval(0.05, 0.01, 0.09, 200), "lead"))
     # Single severities are in the JSON alone.
     corrupted.append(accuracy("ro-0", "severity 1", 77, None, panel="fog", x=1.0))
+    worst = [accuracy(name, "clean", 190, None) for name in NAMES]
+    worst += [accuracy(name, "FGSM, own", 100, None, attack="FGSM", white_box=True)
+              for name in NAMES]  # fmt: skip
+    worst += [accuracy(name, "worst case", 0 if name == "ro-0" else 95, None, attack="PGD",
+                       white_box=True) for name in NAMES]  # fmt: skip
     fields: dict[str, Any] = {
+        "worst": plain(*worst),
         "transfer": transfer(margin),
         "correlation": plain(*layers, chart="heat map"),
         "curves": plain(*curves, chart="lines", x_name="eps"),
@@ -67,7 +73,7 @@ def test_every_figure_is_on_the_page_which_is_silent(page: Page, tmp_path: Path)
     kinds = found.corruption.only(lambda cell: cell.x is None)
     expected = [
         " ".join(" ".join(row).split())
-        for result in (found.transfer, found.correlation, found.curves, kinds)
+        for result in (found.worst, found.transfer, found.correlation, found.curves, kinds)
         for table in result_tables(result)
         for row in table.rows
     ]
@@ -75,11 +81,14 @@ def test_every_figure_is_on_the_page_which_is_silent(page: Page, tmp_path: Path)
     assert any("0.0* [0.0, 1.9]" in row for row in rows)
     # Most of what ro-0 seems to keep is lost under the margin.
     expect(page.locator("p.strong")).to_have_text(
-        "Under its own loss ro-0 seems to keep 50.0 % [43.1, 56.9] (n=200). Under the margin "
-        "10.0 % [6.6, 14.9] (n=200) is left: its loss gives a poor direction, and that is not "
-        "robustness."
+        [
+            "One step (FGSM, own) leaves ro-0 50.0 % [43.1, 56.9] (n=200); in the worst case 0.0 % "
+            "[0.0, 1.9] (n=200) is left.",
+            "Under its own loss ro-0 seems to keep 50.0 % [43.1, 56.9] (n=200). Under the margin "
+            "10.0 % [6.6, 14.9] (n=200) is left: of the two its own loss is the poorer direction.",
+        ]
     )
-    assert page.get_by_role("heading", level=2).count() == 5
+    assert page.get_by_role("heading", level=2).count() == 6
     widths = page.eval_on_selector_all("img", "all => all.map((one) => one.naturalWidth)")
     assert len(widths) == 5
     assert min(widths) > 100
@@ -91,12 +100,13 @@ def test_every_figure_is_on_the_page_which_is_silent(page: Page, tmp_path: Path)
 
 def test_a_network_that_keeps_nothing_more_is_not_warned_of(page: Page, tmp_path: Path) -> None:
     page.goto(demo_page(tmp_path / "report.html", findings(margin=90)).as_uri())
-    expect(page.locator("p.strong")).to_have_count(0)
+    # But by the worst case of ro-0, which has its own sentence.
+    expect(page.locator("p.strong")).to_have_count(1)
 
 
 def test_the_document_holds_all_results() -> None:
     found = findings()
     document = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    for name in ("transfer", "correlation", "curves", "corruption"):
+    for name in ("worst", "transfer", "correlation", "curves", "corruption"):
         assert Result.from_dict(document[name]) == getattr(found, name)
     assert document["encodings"] == NAMES

@@ -22,7 +22,7 @@ from multiway.studies import CellSpec, Scale, Study, declare, scale_of
 from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.measures import Accuracy
 from multiway.studies.scales import Setting
-from multiway.studies.watermark import OWNERS, THEFTS
+from multiway.studies.watermark import HIDDEN, OWNERS, THEFTS
 from multiway.training import load_recipe
 
 __all__ = ["Small", "attack_of", "decisions", "find", "make", "shared_store"]
@@ -76,7 +76,7 @@ class Small:
         self.data = f"npz:{folder / 'digits.npz'}"
         smoke = scale_of("smoke")
         self.scale: Scale = replace(
-            smoke, seeds=(0,), images=40, hard_images=20,
+            smoke, seeds=(0,), robust_seeds=(0,), side_seeds=1, images=40, hard_images=20,
             clean={name: self._smaller(each) for name, each in smoke.clean.items()},
             robust={name: self._smaller(each) for name, each in smoke.robust.items()},
         )  # fmt: skip
@@ -90,7 +90,7 @@ class Small:
 
     def _study(self, name: str) -> Study:
         with pytest.MonkeyPatch.context() as patch:
-            for settings in (OWNERS, THEFTS):
+            for settings in (OWNERS, HIDDEN, THEFTS):
                 patch.setitem(settings, "smoke", self._smaller(settings["smoke"]))
             return declare(name, self.scale)
 

@@ -32,6 +32,8 @@ __all__ = ["demo"]
 EPS = 0.2  # the paper's, for clean networks on MNIST
 RADII = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, float("inf"))
 ENCODINGS = ("1ofk", "ro")
+CONTROL = "padded"  # one network: as long as RO, with one-hot labels
+STEPS, RESTARTS = 100, 3  # of the attack by which all networks are judged
 OBJECTIVES = ("own", "margin")
 SHOWN = 3  # images whose gradients are drawn
 
@@ -54,10 +56,11 @@ def demo(
     device: Device = "auto",
     json: Json = False,
 ) -> None:
-    """Train two 1ofK and two RO networks on the embedded digits and find out what they differ in.
+    """Train 1ofK, RO and padded networks on the embedded digits and find out what they differ in.
 
-    Transfer of attacks, correlation and pictures of gradients, accuracy against eps and under
-    corruptions, and a diagnosis, all in one page. What is trained already in --out is used again.
+    Accuracy in the worst case of many attacks, transfer, correlation and pictures of gradients,
+    accuracy against eps and under corruptions, and a diagnosis, all in one page. What is trained
+    already in --out is used again.
     """
     started = time.monotonic()
     where = mw.devices.choose_device(device)
@@ -72,6 +75,9 @@ def demo(
             name = f"{encoding}-{number}"
             models[name] = _network(encoding, backbone, out / name, epochs, number, where)
             seeds[name] = number
+    control = f"{CONTROL}-{seed}"
+    models[control] = _network(CONTROL, backbone, out / control, epochs, seed, where)
+    seeds[control] = seed
     with warnings.catch_warnings():
         # What attacks warn of is part of the diagnosis.
         warnings.simplefilter("ignore", mw.attacks.AttackWarning)
@@ -82,6 +88,7 @@ def demo(
     if json:
         print_json(document)
     else:
+        print_result(findings.worst)
         print_result(findings.transfer)
         for name, diagnosis in findings.diagnoses.items():
             print_text(f"{name}: {diagnosis.verdict}")
@@ -119,12 +126,13 @@ def _measure(
         return replace(result, cells=cells, provenance=made)
 
     attacks = [mw.FGSM(mw.Linf(EPS), objective=objective) for objective in OBJECTIVES]
+    few = data.limit(FEW)
+    images, labels = mw.data.to_float(few.images, device), few.labels.to(device)
+    worst = _worst(models, few, images, labels, seed)
     with bar("transfer of FGSM", 2 * len(data) * len(models) * len(attacks)) as advance:
         transfer = mw.transfer(models, data, attacks, seed=seed, device=device, progress=advance)
     with bar("correlation of gradients", 2 * len(data) * len(models)) as advance:
         correlation = mw.correlate(models, data, OBJECTIVES, device=device, progress=advance)
-    few = data.limit(FEW)
-    images, labels = mw.data.to_float(few.images, device), few.labels.to(device)
     gradients = {
         objective: mw.analysis.saliency(models, images[:SHOWN], labels[:SHOWN], objective)
         for objective in OBJECTIVES
@@ -141,6 +149,7 @@ def _measure(
             models, few, severities=SEVERITIES, seed=seed, device=device, progress=advance
         )
     return mw.report.DemoFindings(
+        worst=trained(worst),
         transfer=trained(transfer),
         correlation=trained(correlation),
         curves=trained(curves),
@@ -155,11 +164,55 @@ def _measure(
             "network": backbone,
             "seeds of training": f"{seed} and {seed + 1}; both RO networks share one codebook",
             "seed of attacks": seed,
-            "attacks": f"FGSM at L-inf {EPS} on all images; PGD-20 and corruptions on {len(few)}; "
-            f"diagnosis on {min(FEWER, len(few))}",
+            "attacks": f"FGSM at L-inf {EPS} on all images; PGD-{STEPS} x {RESTARTS}, PGD-20 and "
+            f"corruptions on {len(few)}; diagnosis on {min(FEWER, len(few))}",
             "command": command_line(),
             **mw.results.versions(),
         },
+    )
+
+
+def _worst(
+    models: dict[str, EncodedClassifier],
+    data: ImageSet,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    seed: int,
+) -> Result:
+    """What one step and many leave of each network, and all of them together, image by image."""
+    threat = mw.Linf(EPS)
+    steps = [mw.FGSM(threat, objective=objective) for objective in OBJECTIVES]
+    many = [
+        mw.PGD(threat, steps=STEPS, restarts=RESTARTS, objective=objective)
+        for objective in reversed(OBJECTIVES)  # the stronger one first: the other has less to do
+    ]
+    words = f"FGSM and PGD-{STEPS} x {RESTARTS}, Linf {EPS:g}, on {' and '.join(OBJECTIVES)}"
+    cells = []
+    with bar("the worst case of PGD", len(models)) as advance:
+        for name, model in models.items():
+            found = [mw.evaluate(model, images, labels, [each], seed=seed) for each in steps]
+            last = mw.evaluate(model, images, labels, [*steps, *many], seed=seed)
+            cells.append(mw.results.Cell.of(name, "clean", last.clean, "accuracy"))
+            for attack, each in zip(steps, found, strict=True):
+                cells.append(
+                    mw.results.Cell.of(
+                        name, f"FGSM, {attack.objective}", each.robust, "accuracy",
+                        attack=each.rows[0].words, white_box=True,
+                    )
+                )  # fmt: skip
+            cells.append(
+                mw.results.Cell.of(
+                    name, "worst case", last.robust, "accuracy", attack=words, white_box=True
+                )
+            )
+            advance(1)
+    return mw.results.Result(
+        name="worst",
+        title="What is left of each network",
+        chart="dots",
+        column_name="attacker",
+        cells=tuple(cells),
+        provenance=mw.results.Provenance.now(data.name, models, len(data), seed),
     )
 
 
