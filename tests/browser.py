@@ -44,7 +44,7 @@ def page(chromium: Browser) -> Iterator[Page]:
 
 @contextmanager
 def silent_page(
-    chromium: Browser, width: int = 1280, height: int = 900, **options: Any
+    chromium: Browser, width: int = 1280, height: int = 900, server: str = "", **options: Any
 ) -> Iterator[Page]:
     """A page that fails, at the end, if it complained or asked for anything but its own file.
 
@@ -55,6 +55,7 @@ def silent_page(
         chromium: the browser.
         width: of the window, in pixels.
         height: likewise.
+        server: the address of one that serves the page, which may be asked; empty for a file.
         **options: of playwright's `Browser.new_page`, such as `permissions`.
     """
     complaints: list[str] = []
@@ -66,10 +67,12 @@ def silent_page(
 
     def asked(request: Request) -> None:
         opens_a_file = request.is_navigation_request() and request.url.startswith("file:")
-        if not opens_a_file and not request.url.startswith(INSIDE):
+        allowed = (*INSIDE, server) if server else INSIDE
+        if not opens_a_file and not request.url.startswith(allowed):
             complaints.append(f"request: {request.url}")
 
-    page = chromium.new_page(viewport={"width": width, "height": height}, offline=True, **options)
+    size = {"width": width, "height": height}
+    page = chromium.new_page(viewport=size, offline=not server, **options)
     page.on("console", heard)
     page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
     page.on("request", asked)

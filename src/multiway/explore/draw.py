@@ -88,7 +88,7 @@ def scores_figure(view: ModelView, classes: Sequence[str], label: int, colour: s
                     "hovertemplate": "%{y}: %{x}<extra>" + words + "</extra>",
                 }
             )  # fmt: skip
-    away = "distance to codeword" if view.codewords else "|p - one-hot|"
+    away = "distance to codeword" if view.codewords else "|p − one-hot|"
     layout = _layout(height=70 + 24 * len(shown))
     layout |= {
         "barmode": "group", "bargap": 0.25, "bargroupgap": 0,
@@ -157,6 +157,7 @@ def eps_figure(lines: Sequence[EpsLine], eps: float, colours: Mapping[str, str])
     clean = [abs(float(line.margin[0])) for line in lines]
     top = 1.2 * max([value for value in clean if value < float("inf")], default=1.0) or 1.0
     layout = _layout(height=300) | {"showlegend": False}
+    layout["margin"] |= {"t": 8}
     layout |= {
         "xaxis": _axis("eps", range=[0, float(lines[0].eps[-1])]),
         "yaxis": _axis("margin", range=[-top, top]),

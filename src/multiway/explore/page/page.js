@@ -300,8 +300,13 @@ function showStop(number, write = true) {
   for (const node of document.querySelectorAll(".focus")) node.classList.remove("focus");
   inFocus = $(focus === "eps" ? "eps-card" : focus);
   inFocus.classList.add("focus");
+  makeRoom();
   change(settings, write);
   scrollToFocus();
+}
+
+function makeRoom() {  // for the tour, which stays at the top
+  document.documentElement.style.setProperty("--room", `${stop === null ? 0 : $("tour").offsetHeight}px`);
 }
 
 function scrollToFocus() {
@@ -313,6 +318,7 @@ function scrollToFocus() {
 function endTour(write = true) {
   stop = inFocus = null;
   $("tour").hidden = true;
+  makeRoom();
   for (const node of document.querySelectorAll(".focus")) node.classList.remove("focus");
   if (write) writeAddress(true);
 }
@@ -359,6 +365,7 @@ function listen() {
     showControls();
     refresh();
   });
+  addEventListener("resize", makeRoom);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
   new IntersectionObserver(([entry]) => {
     codesInSight = entry.isIntersecting;
