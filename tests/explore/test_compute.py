@@ -202,3 +202,13 @@ def test_two_classes_have_no_three_codewords() -> None:
     settings = Settings(0, "a", "a", "fgsm", "margin", 0.1, 1)
     with pytest.raises(mw.MultiwayError, match="there are 2 classes"):
         clouds(models, torch.rand(3, 1, 2, 2), torch.zeros(3, dtype=torch.int64), settings)
+
+
+def test_images_of_the_targets_class_are_left_alone(models: dict[str, nn.Module]) -> None:
+    images = torch.rand(20, 1, SIDE, SIDE, generator=torch.Generator().manual_seed(3))
+    labels = torch.arange(20) % CLASSES
+    settings = Settings(0, "ro", "ro", "fgsm", "margin", 0.2, 1, target=3)
+    (cloud,) = clouds(models, images, labels, settings)
+    still = (cloud.points[0] == cloud.points[-1]).all(dim=1)
+    assert cloud.classes[:2] == (0, 3)
+    assert torch.equal(still, cloud.labels == 3)

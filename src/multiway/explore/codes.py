@@ -63,13 +63,17 @@ def clouds(
     classes = _axes(models[settings.on], images[settings.image], labels[settings.image], settings)
     chosen = torch.cat([(labels == one).nonzero()[:A_CLASS, 0] for one in classes])
     clean, true = images[chosen], labels[chosen]
-    adversarial = clean
+    adversarial = clean.clone()
+    # An image of the target's class is what the attacker wants already.
+    moved = torch.ones_like(true, dtype=torch.bool)
+    targets = None
+    if settings.target is not None:
+        moved = true != settings.target
+        targets = torch.full_like(true[moved], settings.target)
     if settings.eps > 0:
-        targets = None if settings.target is None else torch.full_like(true, settings.target)
         with remarked():
-            adversarial = make_attack(settings)(
-                models[settings.on], clean, true, targets
-            ).adversarial
+            result = make_attack(settings)(models[settings.on], clean[moved], true[moved], targets)
+        adversarial[moved] = result.adversarial
     return tuple(_cloud(name, models[name], clean, adversarial, true, classes) for name in names)
 
 

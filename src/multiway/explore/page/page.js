@@ -152,6 +152,7 @@ async function refresh() {
     $("results").setAttribute("aria-busy", "true");
     if (pageOf(Number(query.image)) !== first) await showThumbnails(pageOf(Number(query.image)));
     const answer = await ask("look", query);
+    $("results").classList.toggle("stale", !answer);
     if (answer) await showLook(answer, asked);
     if (fresh() && answer) {
       const lines = await ask("breaking", query);
