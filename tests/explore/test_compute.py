@@ -34,7 +34,7 @@ def models() -> dict[str, nn.Module]:
     made: dict[str, nn.Module] = {"foreign": network().eval()}
     for name, length in (("1ofk", None), ("ro", 20)):
         encoding = mw.Encoding.make(name, CLASSES, length)
-        made[name] = mw.encode_model(network(), encoding, encoding.unit).eval()
+        made[name] = mw.encode_model(network(), encoding).eval()
     return made
 
 

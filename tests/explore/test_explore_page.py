@@ -165,23 +165,21 @@ def test_a_wrong_address_is_said_and_left_again(page: Page, server: Server) -> N
     assert page.locator("#banner").is_hidden()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_two_pages_at_once_on_narrow_screens(
-    chromium: Browser, server: Server, scheme: str
+def test_two_pages_at_once_light_and_dark_on_narrow_screens(
+    chromium: Browser, server: Server
 ) -> None:
     at = server.address
     with (
-        silent_page(chromium, 390, 844, at, color_scheme=scheme) as one,
-        silent_page(chromium, 390, 844, at, color_scheme=scheme) as two,
+        silent_page(chromium, 390, 844, at, color_scheme="light") as light,
+        silent_page(chromium, 390, 844, at, color_scheme="dark") as dark,
     ):
-        one.goto(f"{at}?image=1&on=ro&other=1ofk&attack=pgd")
-        two.goto(f"{at}?image=2&on=1ofk&other=ro&tour=2")
-        assert verdict(one).startswith("PGD-10 on own, crafted on ro")
-        assert verdict(two).startswith("FGSM on own, crafted on 1ofk")
-        assert "Stop 2 of 6" in two.inner_text("#tour-title")
-        for page in (one, two):
+        light.goto(f"{at}?image=1&on=ro&other=1ofk&attack=pgd")
+        dark.goto(f"{at}?image=2&on=1ofk&other=ro&tour=2")
+        assert verdict(light).startswith("PGD-10 on own, crafted on ro")
+        assert verdict(dark).startswith("FGSM on own, crafted on 1ofk")
+        assert "Stop 2 of 6" in dark.inner_text("#tour-title")
+        for page, paper in ((light, "rgb(245, 246, 248)"), (dark, "rgb(20, 23, 27)")):
             assert page.evaluate("document.documentElement.scrollWidth") == 390
-            paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
-            assert paper == ("rgb(245, 246, 248)" if scheme == "light" else "rgb(20, 23, 27)")
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
             ink = page.evaluate("document.getElementById('path-plot').layout.font.color")
             assert ink == page.evaluate("getComputedStyle(document.body).color")
