@@ -27,6 +27,7 @@ def folder(shared: Shared) -> Path:
         words = command(*SMALL, "--epochs", "1", "--json")
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
+        assert done.stderr.endswith("multiway explore demo/1ofk-0 demo/ro-0\n")
         (folder / "printed.json").write_text(done.stdout)
 
     return shared("demo", make)

@@ -50,6 +50,7 @@ BASES = {
     "correlate": f"{PAIR} --layers input --objective margin --json",
     "corrupt": f"{{ro}} {DATA} --limit 3 --kinds brightness --severities 1 --json",
     "evaluate": f"{{ro}} {DATA} --limit 3 --attack pgd --steps 1 --eps 0.1 --json",
+    "explore": f"{PAIR} --eps 0.1 --no-browser --at image=99999 --json",
     "saliency": f"{{ro}} {DATA} --samples 0 --objective margin --out {{out}} --json",
     "landscape": f"{{ro}} {DATA} --samples 0 --objective margin --points 3 --eps 0.1 --out {{out}} "
     "--json",
@@ -111,8 +112,12 @@ ALLOWED: dict[str, set[str]] = {
     "--store": {"missing", "directory"},
     "--data-dir": {"missing", "directory"},
 }
-# These do minutes of work, so their bases end in what is checked last, with this error.
-ENDS = {"demo": "unknown backbone 'nowhere'", "diagnose": "an attack needs --eps"}
+# These do minutes of work, or serve for ever, so their bases end in what is checked last.
+ENDS = {
+    "demo": "unknown backbone 'nowhere'",
+    "diagnose": "an attack needs --eps",
+    "explore": "image is a whole number",
+}
 LISTS = ("--samples", "--severities", "--at")
 DEVICES = ("mps", "xla", "meta", "cuda:99", "cpu:1", "tpu")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser import silent_page
 from playwright.sync_api import Browser, Page, expect
 
+from browser import silent_page
 from multiway.explore import Explorer, Server
 
 COPYING = ["clipboard-read", "clipboard-write"]

@@ -14,6 +14,7 @@ from multiway.cli.attack_options import PAPER_EPS
 from multiway.cli.console import print_json, print_text, say
 from multiway.cli.examine import Examination, examines
 from multiway.cli.options import Number
+from multiway.errors import MultiwayError
 
 __all__ = ["explore"]
 
@@ -54,8 +55,14 @@ def explore(
         data_words=_data_words(examination),
         device=examination.device,
     )
+    at = at.removeprefix("?")
+    if at:
+        try:
+            explorer.check(at)
+        except MultiwayError as error:
+            raise MultiwayError(f"--at {at}: {error}") from error
     server = mw.explore.Server(explorer, port)
-    address = server.address + (f"?{at.removeprefix('?')}" if at else "")
+    address = server.address + (f"?{at}" if at else "")
     if examination.json:
         print_json({"address": address})
     else:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any
+from urllib.parse import parse_qsl
 
 import torch
 from torch import nn
 
 from multiway.classifier import WEIGHTS
 from multiway.data import ImageSet, to_float
-from multiway.errors import MultiwayError, visible
+from multiway.errors import MultiwayError, choose, visible
 from multiway.explore.codes import clouds
 from multiway.explore.commands import Source, command_lines, python_lines
 from multiway.explore.compute import ModelView, View, breaking, look
@@ -147,6 +148,20 @@ class Explorer:
     def tour(self, _: Mapping[str, str]) -> Answer:
         """The six stops."""
         return self._once("tour", None, self._tour)
+
+    def check(self, text: str) -> None:
+        """Refuse what an address of the page cannot hold behind its `?`.
+
+        Raises:
+            MultiwayError: an unknown name, or a value that cannot be.
+        """
+        query = dict(parse_qsl(text, keep_blank_values=True))
+        known = [*_as_query(self.default), "tour"]
+        if not query:
+            raise MultiwayError(f"'{text}' is not of the form image=3&eps=0.1")
+        for name in query:
+            choose("setting", name, known)
+        self._settings(query)
 
     def missing(self) -> list[str]:
         """The runs that are no longer where they were loaded from."""
