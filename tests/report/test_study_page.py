@@ -107,6 +107,10 @@ def test_the_first_screen_has_a_row_for_each_table_of_the_paper(page: Page) -> N
     assert "✗ the opposite holds" in one
     assert "literal: 1 ✓ holds, 1 ◐ holds only against the paper's own attack" in other
     assert "matched: none" in other
+    expect(page.locator("#transfer-cpu")).to_contain_text(
+        "Of its claims: literal, 1 ✓ holds, 1 ◐ holds only against the paper's own attack. The "
+        "first, “The claim transfer-0.”: holds."
+    )
     marks = page.locator("#paper svg[role=img]")
     assert marks.count() == 2
     assert marks.first.bounding_box()["y"] < 900  # type: ignore[index]

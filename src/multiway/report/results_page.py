@@ -11,7 +11,7 @@ from multiway.report.figures import draw
 from multiway.report.labels import LEGEND, MARKS, SMOKE, identity
 from multiway.report.markdown import escape, markdown_table
 from multiway.report.style import save_figure
-from multiway.report.summary import Row, summary_rows
+from multiway.report.summary import Row, found_text, summary_rows
 from multiway.studies.result import KINDS, StudyResult, verdict_counts
 
 __all__ = ["write_results_page"]
@@ -80,7 +80,9 @@ def _study(result: StudyResult) -> list[str]:
         f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}, "
         f"`{result.details.get('command', '')}`, {result.provenance.minutes:g} minutes of work. "
         f"{escape(result.question, code=True)}",
+        escape(found_text(result), code=True),
     ]
+    parts = [part for part in parts if part]
     rows = [
         [
             escape(each.text, code=True),

@@ -22,7 +22,7 @@ from multiway.report.labels import (
 )
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
-from multiway.report.summary import summary_rows
+from multiway.report.summary import found_text, summary_rows
 from multiway.report.tables import Table, result_tables
 from multiway.studies.result import KINDS, SCALES, VERDICTS, StudyResult, verdict_counts
 
@@ -42,6 +42,7 @@ class _Part:
 
     id: str
     result: StudyResult
+    found: str
     pictures: list[Picture]
     tables: list[Table]
     made: list[tuple[str, str]]
@@ -54,7 +55,14 @@ def write_study_page(path: Path | str, results: Sequence[StudyResult], store: Pa
         store: where the arrays lie that some studies show as pictures.
     """
     parts = [
-        _Part(identity(each), each, draw(each, store), result_tables(each), made_rows(each))
+        _Part(
+            identity(each),
+            each,
+            found_text(each),
+            draw(each, store),
+            result_tables(each),
+            made_rows(each),
+        )
         for each in results
     ]
     values: dict[str, Any] = {

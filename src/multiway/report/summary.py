@@ -12,7 +12,7 @@ from multiway.report.style import BLUE, GREY, RED
 from multiway.results import METRICS, number_text
 from multiway.studies.result import KINDS, Evidence, StudyResult, Verdict, verdict_counts
 
-__all__ = ["Row", "difference_text", "summary_rows"]
+__all__ = ["Row", "difference_text", "found_text", "summary_rows"]
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8
 
@@ -52,6 +52,19 @@ def summary_rows(results: Sequence[StudyResult]) -> list[Row]:
         if result.paper and result.verdicts:
             first.setdefault(result.name, result)
     return [_row(result) for result in first.values()]
+
+
+def found_text(result: StudyResult) -> str:
+    """What a study found and why, in two sentences; empty where it has no claims."""
+    if not result.verdicts:
+        return ""
+    counts = "; ".join(
+        f"{kind}, {_counted(result, kind)}"
+        for kind in KINDS
+        if any(each.kind == kind for each in result.verdicts)
+    )
+    first = result.verdicts[0]
+    return f"Of its claims: {counts}. The first, “{first.text}”: {first.verdict}. {first.why}"
 
 
 def difference_text(value: float, metric: str) -> str:
