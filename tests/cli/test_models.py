@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from conftest import Command, Shared, invoke
 from multiway import EncodedClassifier, Encoding, encode_model
@@ -150,3 +152,32 @@ def test_a_thief_is_not_measured_on_what_it_was_trained_on_without_a_word(
         told = "thief was trained on half of the test images" in done.stderr
         assert told == (theft is not None), done.stderr
         assert "UserWarning" not in done.stderr
+
+
+def test_a_folder_of_save_pretrained_is_examined_like_a_run(
+    tiny_npz: Path, tmp_path: Path, in_process: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = load(f"npz:{tiny_npz}", "test")
+    (tmp_path / "homemade.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        f"    return nn.Sequential(nn.Flatten(), nn.Linear({data.images[0].numel()}, "
+        f"{len(data.classes)}))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = nn.Sequential(nn.Flatten(), nn.Linear(data.images[0].numel(), len(data.classes)))
+    model = encode_model(network, Encoding.make("ro", len(data.classes), 20)).eval()
+    model.save_pretrained(tmp_path / "mine")
+    options = ("evaluate", tmp_path / "mine", "--data", f"npz:{tiny_npz}", "--json")
+    done = in_process(*options, "--backbone", "homemade:build")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    right = float((model(data.images / 255).argmax(1) == data.labels).float().mean())
+    assert document["cells"][0]["value"] == pytest.approx(right)
+    assert '"ro"' in done.stdout
+    failed = in_process(*options)
+    assert failed.returncode == 2
+    assert "does not say how its network is built" in failed.stderr
+    failed = in_process(*options[:2], "--backbone", "homemade:build")
+    assert "needs --data" in failed.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ import torch
 from torch import nn
 
 from multiway.backbones import import_function
-from multiway.classifier import CONFIG
+from multiway.classifier import CONFIG, EncodedClassifier, load_classifier
 from multiway.data import ImageSet, load, to_float
 from multiway.errors import MultiwayError, MultiwayWarning, reason, visible
+from multiway.files import kind_of, read_json
 from multiway.outputs import output_tensor
 from multiway.training import Run, check_class_names, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
@@ -114,7 +116,8 @@ def load_subjects(
     """Classifiers to examine side by side, and the images to examine them on.
 
     Args:
-        runs: folders made by `multiway train`.
+        runs: folders made by `multiway train`, or by `save_pretrained` in Python; what those are to
+            be examined on must be said.
         networks: see `load_network`.
         weights: a file for each of `networks`; `Path("own")` for a function that loads its own.
         data: the images; the runs' own when not given.
@@ -145,8 +148,15 @@ def load_subjects(
     for name in backbone or ():
         if ":" not in name:
             raise MultiwayError(f"--backbone {name}: write package.module:function")
-    subjects, trained_on = [], []
+    subjects: list[Subject] = []
+    trained_on: list[dict[str, Any]] = []
     for directory in runs:
+        if _is_saved(directory):
+            saved = _load_saved(directory, backbone)
+            name = visible(directory.name)
+            subjects.append(Subject(name, saved, saved.encoding.name, path=str(directory)))
+            trained_on.append({})
+            continue
         model, config = load_run(directory, _trusted(directory, backbone), best=best)
         encoding = str(config["classifier"]["encoding"]["name"])
         name = visible(directory.name)
@@ -155,7 +165,7 @@ def load_subjects(
     for index, path in enumerate(networks):
         file = None if weights[index] == OWN_WEIGHTS else weights[index]
         subjects.append(Subject(path.partition(":")[2], load_network(path, file), path=path))
-    images = _images(trained_on, data, split, data_dir, image_size)
+    images = _images([each for each in trained_on if each], data, split, data_dir, image_size)
     images = images if limit is None else images.limit(limit)
     if split == "test" and len(images) > 1:  # one is no measurement
         _warn_of_thieves(subjects, trained_on)
@@ -163,7 +173,8 @@ def load_subjects(
         subject.model.to(device)
     _check_fit(subjects, images, device)
     for subject, config in zip(subjects, trained_on, strict=False):
-        check_class_names(config, images, subject.name)
+        if config:
+            check_class_names(config, images, subject.name)
     return names_apart(subjects), images
 
 
@@ -180,6 +191,38 @@ def _warn_of_thieves(subjects: list[Subject], configs: list[dict[str, Any]]) -> 
             ),
             stacklevel=3,
         )
+
+
+def _is_saved(directory: Path) -> bool:
+    """Whether `directory` was made by `save_pretrained`: it holds no training."""
+    if kind_of(directory / CONFIG) != "file":
+        return False
+    config = read_json(directory / CONFIG)
+    return isinstance(config, dict) and "classifier" in config and "recipe" not in config
+
+
+def _load_saved(directory: Path, backbone: Sequence[str] | None) -> EncodedClassifier:
+    """A classifier that `save_pretrained` kept, in eval mode.
+
+    Args:
+        backbone: functions without arguments, of which the first that fits builds the network where
+            the folder does not say how.
+    """
+    described = read_json(directory / CONFIG)["classifier"]
+    architecture = described.get("backbone") if isinstance(described, dict) else described
+    if architecture is not None:
+        name = architecture.get("name") if isinstance(architecture, dict) else None
+        return load_classifier(directory, name if name in (backbone or ()) else None)
+    if not backbone:
+        raise MultiwayError(
+            f"{directory} does not say how its network is built: name a function without arguments "
+            "that returns it, --backbone package.module:function"
+        )
+    *others, last = backbone
+    for path in others:
+        with contextlib.suppress(MultiwayError):
+            return load_classifier(directory, load_network(path, None))
+    return load_classifier(directory, load_network(last, None))
 
 
 def _trusted(directory: Path, backbone: Sequence[str] | None) -> str | None:
@@ -204,7 +247,9 @@ def _images(
             image_size = int(configs[0]["classifier"]["backbone"]["size"])
         return load(data, split, data_dir, image_size)
     if not configs:
-        raise MultiwayError("--network needs --data: the images to examine it on")
+        raise MultiwayError(
+            "what was not trained by multiway train needs --data: the images to examine it on"
+        )
     names = list(dict.fromkeys(str(config["data"]["name"]) for config in configs))
     if len(names) > 1:
         raise MultiwayError(
