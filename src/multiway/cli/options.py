@@ -153,7 +153,7 @@ EncodingName = Annotated[
     str,
     typer.Option(
         "--encoding",
-        help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex or gaussian.",
+        help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex, gaussian, mmc or ecoc.",
     ),
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.", max=MOST)]
