@@ -71,8 +71,8 @@ def silent_page(
         if not opens_a_file and not request.url.startswith(allowed):
             complaints.append(f"request: {request.url}")
 
-    size = {"width": width, "height": height}
-    page = chromium.new_page(viewport=size, offline=not server, **options)
+    options |= {"viewport": {"width": width, "height": height}, "offline": not server}
+    page = chromium.new_page(**options)
     page.on("console", heard)
     page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
     page.on("request", asked)

@@ -18,14 +18,15 @@ from PIL import Image
 
 import multiway as mw
 from multiway.explore import Explorer, Server
+from multiway.explore.compute import look
 from multiway.explore.draw import image_address, signed_address
 from multiway.explore.settings import Settings, parse_settings
 
 
-def ask(server: Server, path: str, host: str = "", **query: object) -> tuple[int, bytes]:
+def ask(server: Server, path: str, host: str = "") -> tuple[int, bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=60)
     headers = {"Host": host} if host else {}
-    connection.request("GET", f"{path}?{urlencode(query)}" if query else path, headers=headers)
+    connection.request("GET", path, headers=headers)
     response = connection.getresponse()
     status, body = response.status, response.read()
     connection.close()
@@ -33,7 +34,7 @@ def ask(server: Server, path: str, host: str = "", **query: object) -> tuple[int
 
 
 def answer(server: Server, name: str, **query: object) -> dict[str, Any]:
-    status, body = ask(server, f"/api/{name}", **query)
+    status, body = ask(server, f"/api/{name}?{urlencode(query)}")
     assert status == 200
     document: dict[str, Any] = json.loads(body)
     return document
@@ -117,6 +118,25 @@ def test_figures_are_plotlys_and_pictures_the_pixels(server: Server, explorer: E
     go.Figure(answer(server, "breaking", image=4)["figure"])
     for cloud in answer(server, "codes", image=4)["clouds"]:
         go.Figure(cloud["figure"])
+
+
+@pytest.mark.parametrize("attack", [mw.PGD, mw.APGD])
+def test_watching_changes_nothing(explorer: Explorer, attack: type[mw.PGD]) -> None:
+    """Convolutions are folded and rearranged by an attack, which must not see that it is seen."""
+    for name, objective in (("ro", "own"), ("ro", "margin"), ("1ofk", "ce")):
+        settings = Settings(5, name, "ro", attack.__name__.lower(), objective, 0.15, 4)
+        label = int(explorer.labels[5])
+        view = look(explorer.models, explorer.images[5], label, settings)
+        made = attack(mw.Linf(0.15), steps=4, objective=objective, early_stop=False)
+        result = made(explorer.models[name], explorer.images[5:6], explorer.labels[5:6])
+        assert torch.equal(view.adversarial, result.adversarial[0])
+        assert view.remarks == ()
+        assert len(view.models[0].path) == int(result.backwards) + 1
+        if objective == "margin":  # then the attack's own curve is the path, in Eq. 5's units
+            book = explorer.models[name].encoding.codebook  # type: ignore[union-attr]
+            scale = 2 / (book.length * book.score_scale)  # type: ignore[union-attr, operator]
+            climbed = (-scale * view.models[0].path).tolist()[: int(result.backwards)]
+            assert climbed == pytest.approx(result.loss_curve[: len(climbed)].tolist(), rel=1e-3)
 
 
 def test_the_python_lines_make_the_same_image(

@@ -44,7 +44,8 @@ def right_under(
     attack = mw.FGSM(mw.Linf(EPS), objective=objective, early_stop=False)
     adversarial = attack(models[on], images, labels).adversarial
     with torch.no_grad():
-        return models[shown_to](adversarial).argmax(dim=1) == labels
+        scores: Tensor = models[shown_to](adversarial)
+    return scores.argmax(dim=1) == labels
 
 
 def test_the_shares_are_those_of_the_attacks(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from multiway.attacks import AttackWarning
 from multiway.classifier import EncodedClassifier
@@ -132,10 +133,12 @@ def look(models: Mapping[str, nn.Module], image: Tensor, label: int, settings: S
     images, labels, targets = _batch(image, label, settings, 1)
     attacked = models[settings.on]
     adversarial, path = images, images
-    with remarked() as remarks, visited(attacked) as points:
+    with remarked() as remarks, visited() as points:
         if settings.eps > 0:
-            adversarial = make_attack(settings)(attacked, images, labels, targets).adversarial
-            path = torch.cat([*points, adversarial])
+            result = make_attack(settings)(attacked, images, labels, targets)
+            adversarial = result.adversarial
+            # What was tried on the network before the attack is no part of its way.
+            path = torch.cat([*points[-int(result.backwards) :], adversarial])
     names = dict.fromkeys((settings.on, settings.other))
     views = [
         _view(name, models[name], images, adversarial, path, labels, targets, settings)
@@ -225,19 +228,24 @@ def has_codewords(model: nn.Module) -> bool:
 
 
 @contextmanager
-def visited(model: nn.Module) -> Iterator[list[Tensor]]:
-    """Where gradients are taken of `model` inside the block: the points [N, ...], one by one.
+def visited() -> Iterator[list[Tensor]]:
+    """Where gradients are taken inside the block: the points [N, ...], one by one.
 
-    An attack runs on a folded copy of an EncodedClassifier; the copy's network keeps the hook.
+    Hooks of a model would keep the attack from folding it. This one is of all modules, and sees
+    what an attack gives to a network: a leaf that wants a gradient.
     """
     points: list[Tensor] = []
+    last: list[Tensor] = []
 
     def note(_: nn.Module, given: tuple[Tensor, ...]) -> None:
-        if torch.is_grad_enabled() and given and given[0].requires_grad:
-            points.append(given[0].detach().clone())
+        point = given[0] if given else None
+        if not isinstance(point, Tensor) or not (point.requires_grad and point.is_leaf):
+            return
+        if not last or point is not last[0]:  # modules inside hand it on
+            last[:] = [point]
+            points.append(point.detach().clone())
 
-    network = model.backbone if isinstance(model, EncodedClassifier) else model
-    handle = network.register_forward_pre_hook(note)
+    handle = register_module_forward_pre_hook(note)
     try:
         yield points
     finally:

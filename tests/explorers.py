@@ -1,4 +1,4 @@
-"""An explorer over the tiny runs, and a server for it."""
+"""Fixtures: an explorer over the tiny runs, and a server for it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 import multiway as mw
-from multiway.explore import Explorer, Server, Source
+
+if TYPE_CHECKING:
+    from multiway.explore import Explorer, Server
 
 NAMES = ("1ofk", "ro")
 
@@ -20,10 +24,12 @@ def explorer(tiny_runs: Path, tiny_npz: Path, tmp_path: Path) -> Explorer:
     """The one-hot and the RO run, copied so that a test may delete them."""
     for name in NAMES:
         shutil.copytree(tiny_runs / name, tmp_path / name)
-    return Explorer(
+    return mw.explore.Explorer(
         models={name: mw.load_run(tmp_path / name)[0] for name in NAMES},
         sources={
-            name: Source(tmp_path / name, f"mw.load_run({str(tmp_path / name)!r})[0]", name)
+            name: mw.explore.Source(
+                tmp_path / name, f"mw.load_run({str(tmp_path / name)!r})[0]", name
+            )
             for name in NAMES
         },
         data=mw.data.load(f"npz:{tiny_npz}", "test"),
@@ -36,7 +42,7 @@ def explorer(tiny_runs: Path, tiny_npz: Path, tmp_path: Path) -> Explorer:
 @pytest.fixture
 def server(explorer: Explorer) -> Iterator[Server]:
     """It serves until the test ends."""
-    server = Server(explorer)
+    server = mw.explore.Server(explorer)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield server
