@@ -6,6 +6,7 @@ import base64
 import http.client
 import io
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -17,7 +18,7 @@ import torch
 from PIL import Image
 
 import multiway as mw
-from multiway.explore import Explorer, Server
+from multiway.explore import Explorer, Server, Source
 from multiway.explore.compute import look
 from multiway.explore.draw import image_address, signed_address
 from multiway.explore.settings import Settings, parse_settings
@@ -152,6 +153,30 @@ def test_the_python_lines_make_the_same_image(
         made = (space["result"].adversarial[0] * 255).round().byte()
         assert (pixels(document["adversarial"]) == made[0].numpy()).all()
         assert f"tensor([{int(space['result'].predictions)}])" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("attack", "steps"), [("fgsm", 1), ("pgd", 10), ("apgd", 10), ("pgd", 20)])
+def test_an_interaction_takes_a_blink(attack: str, steps: int) -> None:
+    """Under 300 ms of one core from the question to its answer, for the demo's networks."""
+    images = torch.randint(0, 256, (8, 1, 28, 28), generator=torch.Generator().manual_seed(0))
+    names = [str(number) for number in range(10)]
+    models = {}
+    for name, length in (("1ofk", 10), ("ro", 2000)):
+        network = mw.backbones.build_backbone("wong", outputs=length)
+        models[name] = mw.EncodedClassifier(network, mw.Encoding.make(name, 10)).eval()
+    explorer = Explorer(
+        models=models,
+        sources={name: Source(None, name, name) for name in models},
+        data=mw.data.ImageSet("noise", "test", images.byte(), torch.arange(8), tuple(names)),
+        eps=0.2,
+        data_python="data",
+    )
+    seconds = []
+    for image in range(8):
+        started = time.thread_time()
+        json.dumps(explorer.look({"image": str(image), "attack": attack, "steps": str(steps)}))
+        seconds.append(time.thread_time() - started)
+    assert sorted(seconds)[4] < 0.3
 
 
 def test_an_address_holds_the_settings(explorer: Explorer) -> None:

@@ -26,7 +26,7 @@ class Stop:
         title: a few words.
         text: sentences; every figure in them was computed.
         settings: what the page shows.
-        focus: the part of the page that it is about: picture, models or eps.
+        focus: the part of the page that it is about: picture or eps.
     """
 
     title: str
@@ -126,7 +126,7 @@ def make_tour(
         "Transfer",
         "Where each breaks",
     ]
-    parts = ["picture", "picture", "picture", "picture", "models", "eps"]
+    parts = ["picture"] * 5 + ["eps"]
     return tuple(Stop(*stop) for stop in zip(titles, texts, settings, parts, strict=True))
 
 
