@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -130,7 +130,9 @@ class _Search:
     def offer(self, places: Tensor, points: Tensor) -> None:
         """Query `points` of the images at `places` [m]: the better are kept, the broken leave."""
         given = points.reshape(-1, *self.left.images.shape[1:])
-        part = self.left if len(places) == len(self.index) else self.left.take(places)
+        # A lead reads no images, so none are copied.
+        targets = None if self.left.targets is None else self.left.targets[places]
+        part = replace(self.left, labels=self.left.labels[places], targets=targets)
         lead = part.lead(part.network(given))
         self.ledger.count(self.index[places], 1)
         better = lead > self.lead[places]
