@@ -16,6 +16,7 @@ from urllib.request import urlopen
 import pytest
 import torch
 
+import multiway as mw
 from conftest import Command, command
 
 NETWORK = """
@@ -58,13 +59,15 @@ def test_a_run_and_a_foreign_network_side_by_side(
 ) -> None:  # fmt: skip
     (tmp_path / "toy.py").write_text(NETWORK)
     data = ("--data", f"npz:{tiny_npz}")
-    words = (tiny_runs / "ro", "--network", "toy:make", "--weights", "own", *data)
+    mw.load_run(tiny_runs / "ro")[0].save_pretrained(tmp_path / "saved")
+    words = (tiny_runs / "ro", "saved", "--network", "toy:make", "--weights", "own", *data)
     at = "image=4&on=make&other=ro&objective=ce&attack=pgd&steps=3"
     with serving(tmp_path, *words, "--at", at) as (address, process):
         assert address.startswith("http://127.0.0.1:")
         assert address.endswith(f"/?{at}")
-        assert [m["objectives"][0] for m in get(address, "start")["models"]] == ["own", "ce"]
+        assert [m["objectives"][0] for m in get(address, "start")["models"]] == ["own", "own", "ce"]
         document = get(address, "look")
+        saved = get(address.replace("on=make&other=ro", "on=saved&other=saved"), "look")
         assert document["verdict"].startswith("PGD-3 on ce, crafted on make at eps 0.1,")
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=60)
@@ -78,6 +81,7 @@ def test_a_run_and_a_foreign_network_side_by_side(
     space: dict[str, Any] = {}
     exec(document["python"], space)
     assert space["result"].adversarial.shape == (1, 1, 8, 8)
+    assert torch.equal(space["other"](space["images"]), loaded(saved["python"])(space["images"]))
     assert torch.equal(space["images"], space["data"].images[4:5].float() / 255)
     explore, transfer = (shlex.split(line)[1:] for line in document["command"].splitlines())
     assert explore[-2:] == [
@@ -87,6 +91,13 @@ def test_a_run_and_a_foreign_network_side_by_side(
     done = in_process(*transfer, "--limit", "5", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["provenance"]["n"] == 5
+
+
+def loaded(lines: str) -> Any:
+    """The model that Python lines load."""
+    space: dict[str, Any] = {}
+    exec(lines, space)
+    return space["model"]
 
 
 @pytest.mark.parametrize(

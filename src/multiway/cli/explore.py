@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 import threading
 import webbrowser
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +16,9 @@ from multiway.cli.console import print_json, print_text, say
 from multiway.cli.examine import Examination, examines
 from multiway.cli.options import Number
 from multiway.errors import MultiwayError
+
+if TYPE_CHECKING:
+    from multiway.cli.models import Subject
 
 __all__ = ["explore"]
 
@@ -82,26 +86,34 @@ def explore(
 
 def _sources(examination: Examination) -> dict[str, mw.explore.Source]:
     """Where the models come from, as Python and as words of the command line."""
-    networks = iter(zip(examination.networks, examination.weights, strict=True))
+    networks = zip(examination.networks, examination.weights, strict=True)
+    named: list[Path | tuple[str, Path]] = [*examination.runs, *networks]
     sources = {}
-    for subject in examination.subjects:
-        if subject.run is not None:
-            folder = str(subject.run.directory)
-            more = ", best=True" if examination.best else ""
-            architecture = getattr(subject.model, "architecture", None) or {}
-            if architecture.get("name") in (examination.backbone or ()):
-                more = f", {architecture['name']!r}{more}"
-            python = f"mw.load_run({folder!r}{more})[0]"
-            sources[subject.name] = mw.explore.Source(
-                subject.run.directory, python, shlex.quote(folder)
-            )
+    for subject, place in zip(examination.subjects, named, strict=True):
+        if isinstance(place, Path):
+            python = _folder_python(examination, subject, place)
+            sources[subject.name] = mw.explore.Source(place, python, shlex.quote(str(place)))
         else:
-            path, weights = next(networks)
+            path, weights = place
             file = None if str(weights) == "own" else f"Path({str(weights)!r})"
             python = f"mw.models.load_network({path!r}, {file})"
             words = f"--network {shlex.quote(path)} --weights {shlex.quote(str(weights))}"
             sources[subject.name] = mw.explore.Source(None, python, words)
     return sources
+
+
+def _folder_python(examination: Examination, subject: Subject, folder: Path) -> str:
+    """An expression that loads a run, or what `save_pretrained` kept."""
+    trusted = examination.backbone or []
+    architecture = getattr(subject.model, "architecture", None)
+    more = ""
+    if architecture is None and trusted:
+        more = f", backbone=mw.models.load_network({trusted[-1]!r}, None)"
+    elif architecture is not None and architecture.get("name") in trusted:
+        more = f", backbone={architecture['name']!r}"
+    if subject.run is None:
+        return f"mw.EncodedClassifier.from_pretrained({str(folder)!r}{more})"
+    return f"mw.load_run({str(folder)!r}{more}{', best=True' if examination.best else ''})[0]"
 
 
 def _data_python(examination: Examination, name: str) -> str:
