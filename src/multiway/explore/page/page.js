@@ -290,7 +290,7 @@ async function openTour(number, write = true) {
 }
 
 function showStop(number, write = true) {
-  stop = Math.max(0, Math.min(stops.length - 1, number));
+  stop = Math.max(0, Math.min(stops.length - 1, Math.trunc(number) || 0));
   const { title, text, settings, focus } = stops[stop];
   $("tour").hidden = false;
   $("tour-title").replaceChildren(make("small", `Stop ${stop + 1} of ${stops.length}`), title);
