@@ -418,10 +418,10 @@ def test_an_unknown_study_or_scale_is_named() -> None:
 
 
 def test_a_study_says_at_which_scale_its_codes_are_trained() -> None:
-    def said(name: str, scale: str) -> list[str]:
-        return [words for words in declared(name, scale).differs if "codes are trained" in words]
+    def said(name: str) -> list[str]:
+        return [words for words in declared(name).differs if "codes are trained" in words]
 
-    assert all("at the paper's scale" in words for words in said("transfer", "cpu"))
-    assert all("at the matched scale" in words for words in said("watermark", "cpu"))
-    assert len(said("transfer", "smoke")) == len(said("autoattack", "cpu")) == 1
-    assert said("intro", "smoke") == []
+    assert len(said("transfer")) == len(said("watermark")) == len(said("autoattack")) == 1
+    assert "at the paper's scale" in said("transfer")[0]
+    assert "at the matched scale" in said("watermark")[0]
+    assert said("intro") == []
