@@ -76,17 +76,18 @@ def measure(experiment: str, encoding: str, seed: int) -> int:
     options = dict(options)
     optimizer = options.pop("optimizer")(model.parameters(), **options)
     steps = epochs * -(-len(train) // batch)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options["lr"], total_steps=steps)
+    schedule = None
+    if cycle:
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, options["lr"], total_steps=steps)
     order = torch.Generator().manual_seed(seed + 1)
     model.train()
     for _ in range(epochs):
         for chosen in torch.split(torch.randperm(len(train), generator=order), batch):
-            if not cycle:
-                optimizer.param_groups[0]["lr"] = options["lr"]
             optimizer.zero_grad()
             model(train.images[chosen] / 255, train.labels[chosen]).backward()
             optimizer.step()
-            schedule.step()
+            if schedule is not None:
+                schedule.step()
     return round(mw.training.accuracy(model, test).value * len(test))
 
 
