@@ -105,7 +105,9 @@ def test_own_follows_the_residual_and_margin_the_lead() -> None:
     # One pixel drives the true class's output; it is right and its output is too large.
     head = nn.Linear(4, 2, bias=False)
     head.weight.data.copy_(torch.tensor([[2.0, 0, 0, 0], [0, 1.0, 0, 0]]))
-    model = EncodedClassifier(nn.Sequential(nn.Flatten(), head), Encoding.make("1ofk-mse", 2))
+    model = EncodedClassifier(
+        nn.Sequential(nn.Flatten(), head), Encoding.make("1ofk-mse", 2, scale="paper")
+    )
     images = torch.full((1, 1, 2, 2), 255, dtype=torch.uint8)
     images[:, :, 0, 1] = 0
     one = ImageSet("toy", "test", images, torch.tensor([0]), ("no", "yes"))

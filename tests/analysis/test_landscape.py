@@ -132,7 +132,7 @@ def test_margins_of_codes_are_in_the_papers_units() -> None:
         def forward(self, images: Tensor) -> Tensor:
             return encoding.codebook.vectors[3].expand(len(images), -1)
 
-    model = EncodedClassifier(Hit(), encoding)
+    model = EncodedClassifier(Hit(), encoding, gain=1.0)
     images, labels = interior(1).float(), torch.tensor([3])
     (one,) = landscapes({"hit": model}, images, labels, eps=0.1, points=3)
     # A perfect hit is 2 beta^2 / L ahead of all others.

@@ -40,7 +40,7 @@ def one_line(ran: subprocess.CompletedProcess[str]) -> str:
         (["transfer", "--device", "tpu9"], "unknown device 'tpu9'"),
         (
             ["correlation", "--engine", "ray", "--address", "here"],
-            "--address is HOST:PORT, ray://HOST:PORT or auto, not 'here'",
+            "--address here: write HOST:PORT, ray://HOST:PORT or auto",
         ),
         (
             ["correlation", "--engine", "ray", "--device", "cuda"],
@@ -69,9 +69,10 @@ def test_data_that_is_not_there(
     planned = in_process(*words, "--dry-run")
     assert planned.returncode == 0
     assert "no data" in planned.stdout
-    assert planned.stderr.startswith("not planned: mnist: ")
-    assert "run `multiway data fetch mnist`" in planned.stderr
-    assert planned.stderr.count("\n") == 1
+    explained, missing = planned.stderr.splitlines()
+    assert explained.startswith("power: the chance to see an effect of 2 points")
+    assert missing.startswith("not planned: mnist: ")
+    assert "run `multiway data fetch mnist`" in missing
     document = json.loads(in_process(*words, "--dry-run", "--json").stdout)
     assert "multiway data fetch mnist" in document["studies"][0]["missing"]
     assert document["core_minutes"] == 0

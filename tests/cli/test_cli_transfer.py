@@ -98,7 +98,7 @@ def test_correlations_of_foreign_networks(in_process: Command, folder: Path) -> 
     ("arguments", "message"),
     [
         (("transfer",), "name something to examine"),
-        (("transfer", "--network", "nets:plain", "--weights", "own"), "--network needs --data"),
+        (("transfer", "--network", "nets:plain", "--weights", "own"), "needs --data: the images"),
         (
             ("transfer", "--network", "nets:plain", "--data", "npz:images.npz"),
             "--weights own for a function that loads its own",

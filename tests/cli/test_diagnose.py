@@ -152,7 +152,7 @@ def test_a_run_keeps_its_diagnosis(
         ((*words("plain"), *ASKED, "--eps", "inf"), "one finite eps"),
         ((), "name something to examine"),
         (("nowhere",), "nowhere"),
-        ((*words("plain"), "--eps", "0.1"), "--network needs --data"),
+        ((*words("plain"), "--eps", "0.1"), "needs --data: the images to examine it on"),
     ],
 )
 def test_mistakes_are_one_line(

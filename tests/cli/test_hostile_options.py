@@ -109,6 +109,7 @@ ALLOWED: dict[str, set[str]] = {
     # Made if they are missing; the embedded digits are there without any data.
     "--out": {"missing", "directory"},
     "--markdown": {"missing", "directory"},
+    "--publish": {"missing", "directory"},
     "--store": {"missing", "directory"},
     "--data-dir": {"missing", "directory"},
 }

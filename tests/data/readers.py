@@ -24,6 +24,7 @@ from multiway.results import Cell, Provenance, Result, read_result, write_result
 from multiway.store import Store
 from multiway.studies import result as study_result
 from multiway.studies.pictures import read_pictures
+from multiway.studies.published import read_folder
 from multiway.training import Recipe, Run, load_recipe, load_run
 from multiway.training.jobs import make_job
 from multiway.training.recipe_file import read_fields
@@ -266,12 +267,17 @@ READERS: dict[str, Reader] = {
         lambda folder: read_result(folder / "r.json").as_dict(),
     ),
     "study": Reader(
-        ("studies.result.read_result", "studies.result.load_results"),
+        (
+            "studies.result.read_result",
+            "studies.result.load_results",
+            "studies.published.read_folder",
+        ),
         "results/toy-cpu.json",
         _study,
         lambda folder: (
             study_result.read_result(folder / "results/toy-cpu.json").as_dict(),
             study_result.load_results(folder),
+            read_folder(folder / "results"),
         ),
     ),
     "record": Reader((), RECORD, _store, lambda folder: Store(folder / "store").read(Kept())),

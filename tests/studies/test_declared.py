@@ -326,8 +326,9 @@ def test_every_network_is_held_against_its_one_hot_twin() -> None:
         models = [a for a in order(study.artifacts()) if type(a) is Model]
         coded = [model for model in models if model.encoding != "1ofk"]
         assert coded
+        twins = {pair.network.target.key: pair.twin.target for pair in study.learned}
         for model in coded:
-            twin = study.learned[model.key].twin.target
+            twin = twins[model.key]
             assert (twin.encoding, twin.seed) == ("1ofk", model.seed)
             assert (twin.backbone, twin.images) == (model.backbone, model.images)
             assert (twin.recipe.adversary is None) == (model.recipe.adversary is None)

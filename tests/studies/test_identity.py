@@ -17,9 +17,9 @@ from multiway.data.corruptions import KINDS
 from multiway.encoding import ENCODINGS
 from multiway.store import Store
 from multiway.studies import models
-from multiway.studies.artifacts import Corrupted, Crafted, Decided, Signs
+from multiway.studies.artifacts import Corrupted, Crafted, Decided, LastLayer, Signs
 from multiway.studies.images import Images
-from multiway.studies.models import Model
+from multiway.studies.models import Model, Untrained
 from multiway.studies.picture_artifacts import Bent, Salient, Surface
 from multiway.studies.watermark_artifacts import Marked, Owned, Recognised, Thief
 from multiway.threat import Linf
@@ -44,6 +44,8 @@ EXAMPLES: tuple[Artifact, ...] = (
     Decided(MODEL, CRAFTED),
     Signs(MODEL, TEST, "own"),
     Corrupted(MODEL, TEST, ("fog",), (1, 3)),
+    LastLayer(MODEL, TEST),
+    Untrained(TRAIN, "wong", "ro", RECIPE),
     Salient((("A", MODEL),), TEST, ("own",)),
     Surface((("A", MODEL),), TEST, 0.3, "own", "margin", 11),
     Bent(MODEL, TEST, 0.3, "own"),
@@ -79,6 +81,7 @@ CHANGED: dict[str, Any] = {
     "points": 13,
     "suspect": OTHER,
     "limit": 4,
+    "published": True,
 }
 
 

@@ -83,9 +83,7 @@ def test_a_network_that_learned_nothing_is_not_judged(small: Small) -> None:
         CellSpec(row, "clean", Accuracy(((each,), (each,))), seeds=(0, 0))
         for row, each in (("A-RO", lazy), ("A-1ofK", twin))
     )
-    study = replace(
-        small.study("transfer"), cells=cells, learned={lazy.target.key: Learned(lazy, twin)}
-    )
+    study = replace(small.study("transfer"), cells=cells, learned=(Learned(lazy, twin),))
     part = Comparison((("A-1ofK", "clean"),), (("A-RO", "clean"),))
     claim = Claim("id", "matched", "transfer", "It is.", "here", "accuracy", (part,))
     verdict = judge_claim(claim, study, scale_of("cpu"), small.store)
@@ -94,7 +92,7 @@ def test_a_network_that_learned_nothing_is_not_judged(small: Small) -> None:
     assert "of clean images, its one-hot twin" in verdict.why
     assert verdict.evidence
     # Without the check it would have been judged.
-    free = judge_claim(claim, replace(study, learned={}), scale_of("cpu"), small.store)
+    free = judge_claim(claim, replace(study, learned=()), scale_of("cpu"), small.store)
     assert free.verdict == HOLDS
 
 

@@ -249,7 +249,7 @@ def test_a_collapse_without_a_good_epoch_is_told(tmp_path: Path, tiny: ImageSet)
     job = prepare(tiny, "wong", "ro", plan, code_length=12)
     run = open_run(tmp_path / "run", job.config, resume=False)
     assert run.ended_by_collapse() is None
-    run.append_metrics({"step": 10, "epoch": 1, "watch": {"collapsed": True}})
+    run.append_metrics({"step": 10, "epoch": 1, "accuracy": 0.5, "watch": {"collapsed": True}})
     ended = run.ended_by_collapse()
     assert ended == Collapse(epoch=1, kept=None)
     assert "no good epoch before" in str(ended)
@@ -308,19 +308,22 @@ def test_defaults_fit_the_kind_and_the_eps() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"eps": 0.3, "steps": 0}, "steps: .*greater than or equal to 1, not 0"),
+        ({"eps": 0.3, "steps": 0}, "adversary.steps is 0, expected greater than or equal to 1"),
         ({"eps": 8}, "eps 8 is beyond the range .* surely 8/255 was meant"),
         ({"eps": 300}, "eps 300 is beyond the range .0, 1. of pixels$"),
         ({"eps": 0.3, "trades_weight": 3.0}, "add outer: trades"),
-        ({"eps": -0.1}, "eps: .*greater than 0"),
-        ({"eps": 0.3, "clean_weight": -1}, "clean_weight: .*greater than or equal to 0"),
+        ({"eps": -0.1}, "adversary.eps is -0.1, expected greater than 0"),
+        (
+            {"eps": 0.3, "clean_weight": -1},
+            "adversary.clean_weight is -1, expected greater than or equal to 0",
+        ),
         ({"eps": 0.3, "kind": "fgsm", "steps": 3}, "'fgsm' takes one step, not 3; take 'pgd'"),
         ({"eps": 0.3, "kind": "n-fgsm", "start": "image"}, "'n-fgsm' starts from noise"),
         ({"eps": 0.3, "outer": "trades", "clean_weight": 1}, "has its clean loss built in"),
         ({"eps": 0.3, "outer": "trades", "objective": "margin"}, "distance to the clean codes"),
         ({"eps": 0.3, "objectve": "own"}, "'adversary.objectve': did you mean 'objective'"),
         ({"eps": 0.3, "objective": "mse"}, "objective"),
-        ({"steps": 3}, "eps: Field required"),
+        ({"steps": 3}, "adversary.eps is missing"),
     ],
 )
 def test_bad_adversaries_in_a_recipe_file(
@@ -351,13 +354,13 @@ def build(outputs, channels, size):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--steps", "0"), "steps: Input should be greater than or equal to 1, not 0"),
+        (("--steps", "0"), "adversary.steps is 0, expected greater than or equal to 1"),
         (("--eps", "8"), "eps 8 is beyond the range [0, 1] of pixels; surely 8/255 was meant"),
-        (("--eps", "0"), "eps: Input should be greater than 0"),
+        (("--eps", "0"), "adversary.eps is 0.0, expected greater than 0"),
         (("--step-size", "2"), "step_size 2 is beyond the range [0, 1] of pixels"),
-        (("--lambda", "-1"), "clean_weight: Input should be greater than or equal to 0"),
-        (("--warmup", "1"), "warmup: Input should be less than 1"),
-        (("--objective", "mse"), "objective: Input should be 'own', 'ce', 'margin' or 'dlr'"),
+        (("--lambda", "-1"), "adversary.clean_weight is -1.0, expected greater than or equal to 0"),
+        (("--warmup", "1"), "adversary.warmup is 1.0, expected less than 1"),
+        (("--objective", "mse"), "expected 'own', 'ce', 'margin' or 'dlr'"),
         (("--adversary", "pdg"), "unknown adversary 'pdg': did you mean 'pgd'"),
         (("--adversary", "fgsm", "--steps", "3"), "'fgsm' takes one step, not 3; take 'pgd'"),
         (("--adversary", "none"), "--eps is the adversary's, and there is none"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -215,14 +215,19 @@ def quantity_of(
     Args:
         examples: some images of the kind that will be measured.
     """
-    ahead = goal = fast_goal(model, "margin", examples)
-    if quantity == "paper" and _trained_to_codes(model):
-        goal = fast_goal(model, "own", examples)
+    ahead = fast_goal(model, "margin", examples)
+    coded = model if quantity == "paper" and _trained_to_codes(model) else None
 
     def measure(images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        value, scores = goal.value(images, labels)
-        if quantity == "paper" and goal is ahead:
-            value = scores.gather(1, labels[:, None]).squeeze(1)
+        if coded is not None:
+            # The squared error itself, however the training weighed its parts.
+            codes = coded.codes(images)
+            scores = coded.encoding.scores(codes)
+            value = coded.encoding.codebook.distances(codes).gather(1, labels[:, None]).squeeze(1)
+        else:
+            value, scores = ahead.value(images, labels)
+            if quantity == "paper":
+                value = scores.gather(1, labels[:, None]).squeeze(1)
         return value, margin(ahead.unit * scores, labels)
 
     return measure
@@ -237,7 +242,7 @@ def _check_finite(name: str, sample: int, values: Tensor, margins: Tensor) -> No
         )
 
 
-def _trained_to_codes(model: nn.Module) -> bool:
+def _trained_to_codes(model: nn.Module) -> TypeGuard[EncodedClassifier]:
     """Whether a squared error to a codeword is the model's training loss."""
     return isinstance(model, EncodedClassifier) and model.encoding.kind == "mse"
 

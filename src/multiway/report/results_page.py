@@ -22,12 +22,15 @@ HEADER = (
 )
 
 
-def write_results_page(path: Path, results: Sequence[StudyResult], folder: Path) -> list[Path]:
+def write_results_page(
+    path: Path | str, results: Sequence[StudyResult], folder: Path | str
+) -> list[Path]:
     """Write the page and one SVG a study, in `figures/results/` beside it; returns the files.
 
     Args:
         folder: what the pictures of `results` are relative to.
     """
+    path, folder = Path(path), Path(folder)
     figures = path.parent / "figures" / "results"
     make_directory(figures)
     written = []

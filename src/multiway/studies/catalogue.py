@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
 from multiway.encoding import ENCODINGS
-from multiway.engine import order
 from multiway.errors import choose
 from multiway.studies.artifacts import Decided
 from multiway.studies.images import Images
@@ -65,36 +64,46 @@ _WORDS = {
 
 def _code_scales(study: Study) -> list[str]:
     """At which scale its networks learn their codes."""
+    scales = {
+        record.recipe.scale
+        for record in _reached(study)
+        if isinstance(record, Model) and ENCODINGS[record.encoding].loss == "mse"
+    }
+    return [_WORDS[name] for name in sorted(scales)]
+
+
+def _learned(study: Study, scale: Scale) -> tuple[Learned, ...]:
+    """Every network of the study that has a one-hot twin, beside it on clean images."""
+    # Thieves and untrained networks are not expected to have learned.
+    models = [each for each in _reached(study) if type(each) is Model and each.encoding != "1ofk"]
+    pairs = []
+    for model in dict.fromkeys(models):
+        twin = scale.twin(model)
+        if twin is not None:
+            images = Images(model.images.data, "test", scale.images)
+            pairs.append(Learned(Decided(model, images), Decided(twin, images)))
+    return tuple(pairs)
+
+
+def _reached(study: Study) -> Iterator[Any]:
+    """All records that the study's figures and pictures are made from.
+
+    By their fields, not as a store finds them: that needs the data, which may not be here yet.
+    """
     waiting: list[Any] = [*(cell.measure for cell in study.cells), *study.pictures.values()]
     seen: set[int] = set()
-    scales = set()
-    # By their fields, not as a store finds them: that needs the data, which may not be here yet.
     while waiting:
         record = waiting.pop()
         if id(record) in seen:
             continue
         seen.add(id(record))
-        if isinstance(record, Model) and ENCODINGS[record.encoding].loss == "mse":
-            scales.add(record.recipe.scale)
         if is_dataclass(record):
+            yield record
             waiting += [getattr(record, field.name) for field in fields(record)]
         elif isinstance(record, (tuple, list)):
             waiting += record
         elif isinstance(record, Mapping):
             waiting += record.values()
-    return [_WORDS[name] for name in sorted(scales)]
-
-
-def _learned(study: Study, scale: Scale) -> dict[str, Learned]:
-    """Every network of the study that has a one-hot twin, beside it on clean images."""
-    found = {}
-    for model in order(study.artifacts()):
-        # Thieves and untrained networks are not expected to have learned.
-        twin = scale.twin(model) if type(model) is Model else None
-        if isinstance(model, Model) and twin is not None and model.encoding != "1ofk":
-            images = Images(model.images.data, "test", scale.images)
-            found[model.key] = Learned(Decided(model, images), Decided(twin, images))
-    return found
 
 
 def in_order(results: Iterable[StudyResult]) -> list[StudyResult]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from multiway.data import ImageSet, load
+from multiway.errors import MultiwayError
 
 __all__ = ["Images", "data_in_words"]
 
@@ -62,7 +63,10 @@ def data_in_words(data: str) -> str:
         >>> data_in_words("mnist5k")
         'mnist5k: 4,000 training and 1,000 test images'
     """
-    counts = [len(Images(data, split)) for split in ("train", "test")]
+    try:
+        counts = [len(Images(data, split)) for split in ("train", "test")]
+    except MultiwayError:
+        return data  # it is not here, so that nothing will be measured on it
     said = [f"{count:,}" for count in counts]
     for number, whole in enumerate(PUBLISHED.get(data, ())):
         if counts[number] != whole:

@@ -21,21 +21,22 @@ __all__ = ["check_claims", "check_current", "publish", "read_folder"]
 PICTURES = "pictures"
 
 
-def read_folder(folder: Path) -> list[StudyResult]:
+def read_folder(folder: Path | str) -> list[StudyResult]:
     """The results in a store, or in a folder of published results: `FOLDER/STUDY-SCALE.json`."""
+    folder = Path(folder)
     if not (folder / "store.json").exists() and any(folder.glob("*-*.json")):
         return [read_result(path) for path in sorted(folder.glob("*.json"))]
     Store(folder)  # which refuses other folders, and stores of another format
     return load_results(folder)
 
 
-def publish(results: Sequence[StudyResult], source: Path, folder: Path) -> list[Path]:
+def publish(results: Sequence[StudyResult], source: Path | str, folder: Path | str) -> list[Path]:
     """Write results into a folder of their own, with the arrays that are drawn; returns the files.
 
     Args:
         source: what the pictures of `results` are relative to.
     """
-    written = []
+    source, folder, written = Path(source), Path(folder), []
     for result in results:
         if result.scale == "smoke":
             raise MultiwayError(

@@ -64,7 +64,7 @@ class Study:
         differs: what is not as in the paper, at this scale.
         pictures: artifacts whose arrays are drawn, by name.
         objective: what the paper's attack ascends here, beside whose cells its figures stand.
-        learned: by the key of a network, whether it learned its task.
+        learned: the networks that have a one-hot twin, to see whether they learned their task.
     """
 
     name: str
@@ -83,11 +83,11 @@ class Study:
     differs: tuple[str, ...] = ()
     pictures: Mapping[str, Artifact] = field(default_factory=dict)
     objective: str = "own"
-    learned: Mapping[str, Learned] = field(default_factory=dict)
+    learned: tuple[Learned, ...] = ()
 
     def artifacts(self) -> list[Artifact]:
         """All that the cells and pictures are read from, each once."""
         measured = [artifact for cell in self.cells for artifact in cell.measure.artifacts()]
-        clean = [each for one in self.learned.values() for each in (one.network, one.twin)]
+        clean = [each for one in self.learned for each in (one.network, one.twin)]
         needed = (*measured, *self.pictures.values(), *clean)
         return list({each.key: each for each in needed}.values())

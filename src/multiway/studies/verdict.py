@@ -311,8 +311,9 @@ def _not_learned(claim: Claim, study: Study, store: Store) -> str | None:
         c for c in study.cells if (c.row, c.column) in claim.cells and c.metric == claim.metric
     ]
     artifacts = order(each for cell in cells for each in cell.measure.artifacts())
+    pairs = {pair.network.target.key: pair for pair in study.learned}
     for artifact in artifacts:
-        pair = study.learned.get(artifact.key)
+        pair = pairs.get(artifact.key)
         if pair is None:
             continue
         own, twin = (float(each.right(store).double().mean()) for each in (pair.network, pair.twin))
