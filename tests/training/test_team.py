@@ -408,7 +408,7 @@ def test_the_worker_that_failed_first_says_why(folder: Path) -> None:
     words = train_words(folder, "run", attacked=False, backbone="failing:build")
     process = start(folder, "multiway", *words, "--workers", 2)
     _, errors = process.communicate(timeout=120)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "worker 1 of 2 failed first:" in errors
     assert "out of memory, says the second" in errors
     # The first has lost its partner; that the second's own error is none, its last words show.

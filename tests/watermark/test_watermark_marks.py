@@ -254,7 +254,7 @@ def test_classes_go_by_name_or_number() -> None:
         ({"strength": 0.0}, "above 0 and up to 1"),
         ({"strength": float("nan")}, "above 0 and up to 1"),
         ({"kind": "unrelated"}, "needs the name of the other data set"),
-        ({"other": "mnist"}, "leave mnist out"),
+        ({"other": "mnist"}, "leave --other mnist out"),
     ],
 )
 def test_marks_that_cannot_be(values: dict[str, object], message: str) -> None:
