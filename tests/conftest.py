@@ -34,6 +34,13 @@ os.environ.pop("COLUMNS", None)
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Shared = Callable[[str, Callable[[Path], object]], Path]
 
+# Whole programs that take most of a minute: begun first, so that none is alone at the end.
+LONG = ("test_team.py", "test_demo.py", "test_cli_reproduce.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONG)
+
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """`@pytest.mark.real_data("mnist")` skips a test, with the reason, where that data is not."""
