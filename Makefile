@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/multiway demo --out multiway-demo
 
 test: $(READY)
-	$(BIN)/pytest -n 3 --dist worksteal $(PYTEST)
+	$(BIN)/pytest -n 2 --dist worksteal $(PYTEST)
 
 fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python tests/data/fuzzing.py 600

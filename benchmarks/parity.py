@@ -57,6 +57,10 @@ EXPERIMENTS: dict[str, tuple[Any, ...]] = {
     "wong, Adam": ("mnist", 10000, 10000, backbone("wong", 1, 28), 5, 100, True,
                    {"optimizer": torch.optim.Adam, "lr": 5e-3}),
     "A": ("mnist", 10000, 10000, backbone("a", 1, 28), 2, 64, False, {**SGD, "lr": 0.01}),
+    "resnet-8-strided": ("cifar10", 20000, 4000, backbone("resnet-8-strided", 3, 32), 3, 128, True,
+                         {**SGD, "lr": 0.1, "weight_decay": 5e-4}),
+    "resnet-8-strided, Adam": ("cifar10", 20000, 4000, backbone("resnet-8-strided", 3, 32), 3, 128,
+                               True, {"optimizer": torch.optim.Adam, "lr": 2e-3}),
     "ViT, AdamW": ("mnist5k", 4000, 1000, vit, 8, 64, False,
                    {"optimizer": torch.optim.AdamW, "lr": 1e-3}),
 }  # fmt: skip

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +159,7 @@ def tiny_npz(shared: Shared) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_runs(shared: Shared, tiny_npz: Path) -> Path:
+def tiny_runs(shared: Shared, tiny_npz: Path) -> Iterator[Path]:
     """A folder of trained runs, to be copied: `ro`, the same with another seed, and `1ofk`."""
 
     def make(folder: Path) -> None:
@@ -169,4 +169,6 @@ def tiny_runs(shared: Shared, tiny_npz: Path) -> Path:
             done = invoke(folder, *words, "wong-mnist", *more)
             assert done.returncode == 0, done.stderr
 
-    return shared("runs", make)
+    folder = shared("runs", make)
+    yield folder
+    assert not [*folder.glob("*/batches")], "a test has measured in the folder that all copy"
