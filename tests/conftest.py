@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +34,6 @@ os.environ.pop("COLUMNS", None)
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Shared = Callable[[str, Callable[[Path], object]], Path]
-
-# Whole programs that take most of a minute: begun first, so that none is alone at the end.
-LONG = ("test_team.py", "test_demo.py", "test_cli_reproduce.py")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -159,7 +153,7 @@ def tiny_npz(shared: Shared) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_runs(shared: Shared, tiny_npz: Path) -> Iterator[Path]:
+def trained_runs(shared: Shared, tiny_npz: Path) -> Path:
     """A folder of trained runs, to be copied: `ro`, the same with another seed, and `1ofk`."""
 
     def make(folder: Path) -> None:
@@ -169,6 +163,12 @@ def tiny_runs(shared: Shared, tiny_npz: Path) -> Iterator[Path]:
             done = invoke(folder, *words, "wong-mnist", *more)
             assert done.returncode == 0, done.stderr
 
-    folder = shared("runs", make)
-    yield folder
-    assert not [*folder.glob("*/batches")], "a test has measured in the folder that all copy"
+    return shared("runs", make)
+
+
+@pytest.fixture
+def tiny_runs(trained_runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of `trained_runs`, to measure in: what one test keeps there, no other may find."""
+    folder = tmp_path_factory.mktemp("runs")
+    shutil.copytree(trained_runs, folder, dirs_exist_ok=True)
+    return folder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +28,8 @@ def test_one_image_bounds_nothing(
     command: str,
     more: tuple[str, ...],
 ) -> None:
-    shutil.copytree(tiny_runs, tmp_path / "runs")
     words = (
-        command, tmp_path / "runs/ro", tmp_path / "runs/1ofk", *more,
+        command, tiny_runs / "ro", tiny_runs / "1ofk", *more,
         "--data", f"npz:{tiny_npz}", "--limit", 1,
     )  # fmt: skip
     done = in_process(*words, "--out", tmp_path / "out")

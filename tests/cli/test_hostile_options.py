@@ -147,7 +147,7 @@ def wrong(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def place(
-    shared: Shared, tiny_runs: Path, tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory
+    shared: Shared, trained_runs: Path, tiny_npz: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     """A folder with all that the commands of `BASES` need, and bad paths."""
 
@@ -159,7 +159,7 @@ def place(
     folder = tmp_path_factory.mktemp("hostile")
     shutil.copytree(shared("owner", make) / "owner", folder / "owner")
     for name in ("ro", "1ofk"):
-        shutil.copytree(tiny_runs / name, folder / name)
+        shutil.copytree(trained_runs / name, folder / name)
     shutil.copy(tiny_npz, folder / "tiny.npz")
     Store(folder / "store").create()
     write_result(folder / "store", result("transfer", verdicts=(verdict(HOLDS, "transfer-0"),)))
