@@ -151,3 +151,19 @@ def test_bad_input_is_one_clear_line(
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["transfer", "correlate"])
+def test_runs_of_one_seed_are_no_strangers(
+    in_process: Command, tiny_runs: Path, tiny_npz: Path, name: str
+) -> None:
+    run = [str(tiny_runs / each) for each in ("ro", "1ofk", "ro-1")]
+    more: tuple[object, ...] = ("--limit", 2, "--data", f"npz:{tiny_npz}")
+    more += ("--eps", "0.1") if name == "transfer" else ()
+    done = in_process(name, *run, *more)
+    assert done.returncode == 0, done.stderr
+    (warning,) = [line for line in done.stderr.splitlines() if "same seed" in line]
+    assert warning.startswith("warning: ro, 1ofk were trained from the same seed 0 ")
+    done = in_process(name, *run[1:], *more)
+    assert done.returncode == 0, done.stderr
+    assert "same seed" not in done.stderr

@@ -14,7 +14,7 @@ from playwright.sync_api import Page
 from conftest import Shared, cell, cells, command, invoke
 from multiway.data.corruptions import KINDS
 
-NAMES = ["1ofk-0", "1ofk-1", "ro-0", "ro-1", "padded-0"]
+NAMES = ["1ofk-0", "1ofk-1", "ro-2", "ro-3", "padded-4"]
 SMALL = ("demo", "--backbone", "wong", "--limit", "8", "--out", "demo")
 
 
@@ -27,7 +27,7 @@ def folder(shared: Shared) -> Path:
         words = command(*SMALL, "--epochs", "1", "--json")
         done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
-        assert done.stderr.endswith("multiway explore demo/1ofk-0 demo/ro-0\n")
+        assert done.stderr.endswith("multiway explore demo/1ofk-0 demo/ro-2\n")
         (folder / "printed.json").write_text(done.stdout)
 
     return shared("demo", make)
@@ -42,9 +42,11 @@ def result(folder: Path) -> dict[str, Any]:
 def test_everything_is_measured(folder: Path, result: dict[str, Any]) -> None:
     assert result == json.loads((folder / "demo/demo.json").read_text())
     assert list(result["encodings"].items()) == [
-        ("1ofk-0", "1ofk"), ("1ofk-1", "1ofk"), ("ro-0", "ro"), ("ro-1", "ro"),
-        ("padded-0", "padded"),
+        ("1ofk-0", "1ofk"), ("1ofk-1", "1ofk"), ("ro-2", "ro"), ("ro-3", "ro"),
+        ("padded-4", "padded"),
     ]  # fmt: skip
+    seeds = {each["row"]: each["seeds"] for each in result["worst"]["cells"]}
+    assert seeds == {name: [place] for place, name in enumerate(NAMES)}  # strangers to each other
     worst = {each["row"]: each for each in cells(result["worst"], column="worst case")}
     assert list(worst) == NAMES
     for name, each in worst.items():
@@ -63,7 +65,7 @@ def test_everything_is_measured(folder: Path, result: dict[str, Any]) -> None:
     assert {each["panel"] for each in result["correlation"]["cells"]} == {"input", "conv1", "conv2"}
     assert result["curves"]["x_name"] == "eps"
     assert set(KINDS) <= {each["column"] for each in result["corruption"]["cells"]}
-    assert list(result["diagnoses"]) == ["1ofk-0", "ro-0"]
+    assert list(result["diagnoses"]) == ["1ofk-0", "ro-2"]
 
 
 def test_the_page_opens_in_silence(folder: Path, result: dict[str, Any], page: Page) -> None:
@@ -71,9 +73,9 @@ def test_the_page_opens_in_silence(folder: Path, result: dict[str, Any], page: P
     assert page.locator("figure").count() >= 7
     broken = "[...document.images].filter((image) => !image.naturalWidth).length"
     assert page.evaluate(broken) == 0
-    for heading in ("Do attacks transfer?", "Are their gradients alike?", "Diagnosis of ro-0"):
+    for heading in ("Do attacks transfer?", "Are their gradients alike?", "Diagnosis of ro-2"):
         assert page.get_by_role("heading", name=heading).is_visible()
-    verdict = " ".join(result["diagnoses"]["ro-0"]["verdict"].split())
+    verdict = " ".join(result["diagnoses"]["ro-2"]["verdict"].split())
     assert verdict[:40] in " ".join(page.locator("body").inner_text().split())
 
 
@@ -84,9 +86,9 @@ def test_a_second_call_trains_nothing_and_shows_the_same_in_a_table(
     again = invoke(tmp_path, *SMALL, "--epochs", "1")
     assert again.returncode == 0, again.stderr
     assert "training" not in again.stderr
-    clean = cell(result["transfer"], column="clean", row="ro-0")
+    clean = cell(result["transfer"], column="clean", row="ro-2")
     assert f"{100 * clean['value']:.1f} [" in again.stdout
-    assert result["diagnoses"]["ro-0"]["verdict"] in again.stdout
+    assert result["diagnoses"]["ro-2"]["verdict"] in again.stdout
     kept = json.loads((tmp_path / "demo/demo.json").read_text())
     assert kept["transfer"]["cells"] == result["transfer"]["cells"]
 

@@ -71,7 +71,7 @@ class TestBesideThePaper:
         )
         attacked, clean = result_tables(result(cells=cells))
         assert (attacked.title, attacked.objectives) == (
-            "Accuracy, attack with no single objective", ("no single objective",),
+            "Accuracy, attacked on several objectives", ("several objectives",),
         )  # fmt: skip
         assert "AutoAttack, Linf 0.3" in attacked.caption
         assert clean.title == "Accuracy, no attack"
@@ -158,7 +158,7 @@ class TestRowsAgainstColumns:
             "fgsm-ce: FGSM, Linf 0.2 on ce; pgd-margin: PGD, 20 steps, Linf 0.2 on margin; "
             "square: Square, Linf 0.2; n=200" in table.caption
         )
-        assert table.objectives == ("no attack", "ce", "margin", "no single objective")
+        assert table.objectives == ("no attack", "ce", "margin", "several objectives")
 
     def test_many_columns_become_rows(self) -> None:
         kinds = [f"kind {number}" for number in range(10)]

@@ -38,7 +38,7 @@ app = App(
 # Every command with an example of its use, in the order of the help.
 COMMANDS: dict[Callable[..., None], str] = {
     demo: "multiway demo --out multiway-demo",
-    explore: "multiway explore multiway-demo/1ofk-0 multiway-demo/ro-0",
+    explore: "multiway explore multiway-demo/1ofk-0 multiway-demo/ro-2",
     train: "multiway train --data mnist --backbone a --encoding ro --out runs/a-ro",
     transfer: "multiway transfer runs/a-1ofk runs/a-ro --attack fgsm --eps 0.2",
     correlate: "multiway correlate runs/a-1ofk runs/a-ro --limit 1000 --out pics",

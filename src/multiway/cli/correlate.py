@@ -41,4 +41,4 @@ def correlate(
             models, images, objectives,
             features=layers == "all", device=examination.device, progress=advance,
         )  # fmt: skip
-    return Outcome(result, stem="correlation")
+    return Outcome(result, stem="correlation", notes=examination.same_start())

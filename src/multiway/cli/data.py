@@ -62,7 +62,7 @@ def fetch(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Download a data set from its publisher, resuming and checking it.
+    """Download a data set from where its publisher or a mirror keeps it, resuming and checking it.
 
     Example: multiway data fetch mnist
     """

@@ -91,6 +91,8 @@ def diagnose(
     else:
         for name, diagnosis in diagnoses.items():
             _show(name, diagnosis)
+    for note in examination.same_start():
+        say(note)
     say(f"page: {page}")
     if strict and any(diagnosis.failed for diagnosis in diagnoses.values()):
         raise typer.Exit(1)

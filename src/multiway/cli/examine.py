@@ -133,6 +133,22 @@ class Examination:
         """The seeds that the models were trained with, as far as they are known."""
         return tuple(sorted({s.seed for s in self.subjects if s.seed is not None}))
 
+    def same_start(self) -> list[str]:
+        """A note for every group of runs that began with the same weights: no strangers."""
+        groups: dict[tuple[str, int], list[str]] = {}
+        for subject in self.subjects:
+            if subject.run is not None and subject.seed is not None:
+                backbone = subject.run.config()["classifier"]["backbone"] or {}
+                key = (str(backbone.get("name")), subject.seed)
+                groups.setdefault(key, []).append(subject.name)
+        return [
+            f"warning: {', '.join(names)} were trained from the same seed {seed} and so began with "
+            "the same weights below the head: what passes between them says little of strangers; "
+            "train one with another --seed"
+            for (_, seed), names in groups.items()
+            if len(names) > 1
+        ]
+
     def enrich(self, result: Result) -> Result:
         """The result with what only the command knows: the trainings behind each model."""
         by_name = {subject.name: subject.seed for subject in self.subjects}

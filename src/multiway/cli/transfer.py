@@ -71,4 +71,4 @@ def transfer(
             progress=advance,
         )  # fmt: skip
     note = "A transfer table is weak evidence for a defence: attack it white-box as well."
-    return Outcome(result, notes=[note])
+    return Outcome(result, notes=[note, *examination.same_start()])

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 ABSENT = "–"
-NO_ATTACK, MIXED = "no attack", "no single objective"
+NO_ATTACK, MIXED = "no attack", "several objectives"
 # Figures that belong to no objective, and so beside those of each.
 UNGUIDED = (MIXED, NO_ATTACK)
 
@@ -139,7 +139,7 @@ LEGEND = (
 
 
 def goal(cell: Cell) -> str:
-    """What the attacker ascends: an objective, no single one (as AutoAttack), or no attack."""
+    """What the attacker ascends: an objective, several (as AutoAttack), or no attack."""
     return cell.objective or (NO_ATTACK if cell.attack is None else MIXED)
 
 
@@ -162,7 +162,7 @@ def heading(metric: str, goal: str, panel: str = "") -> str:
     elif goal == NO_ATTACK:
         title = f"{name}, {goal}" if metric == "accuracy" and not panel else name
     elif goal == MIXED:
-        title = f"{name}, attack with {goal}"
+        title = f"{name}, attacked on {goal}"
     elif goal == "both":
         title = f"{name}, the worst case of own and margin"
     else:
@@ -229,8 +229,8 @@ def facts(result: Result, title: str = "") -> str:
         chance(result, result.cells),
     ]
     attacks = [attack for attack in attacks_of(result.cells) if attack not in title]
-    if len(attacks) > 1:
-        attacks = [f"{len(attacks)} attacks, see the tables"]
+    if len(attacks) > 2:
+        attacks = [f"{len(attacks)} attacks, named in the tables"]
     return "; ".join([", ".join(filter(None, parts)), *attacks])
 
 
