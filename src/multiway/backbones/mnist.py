@@ -5,10 +5,8 @@ Each takes images in [0, 1] and returns `outputs` linear outputs; the last layer
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
 
-import torch
 from torch import nn
 
 from multiway.errors import MultiwayError
@@ -118,13 +116,7 @@ def _with_head(
     glorot: bool = False,
 ) -> nn.Module:
     """`features`, a hidden layer if asked for, and the linear head, sized for the images."""
-    # A copy on the meta device computes shapes and nothing else.
-    trunk = copy.deepcopy(nn.Sequential(OrderedDict(features))).to("meta")
-    try:
-        width = trunk(torch.empty(1, channels, size, size, device="meta")).shape[1]
-    except (RuntimeError, TypeError):
-        wrong = "small" if size < 100 else "large"
-        raise MultiwayError(f"they are too {wrong} for its convolutions") from None
+    width = _width([layer for _, layer in features], channels, size)
     layers = list(features)
     if hidden is not None:
         layers += [("hidden", nn.Linear(width, hidden)), ("relu_hidden", nn.ReLU())]
@@ -133,6 +125,25 @@ def _with_head(
         layers.append(("dropout_hidden", nn.Dropout(dropout)))
     network = nn.Sequential(OrderedDict([*layers, ("head", nn.Linear(width, outputs))]))
     return _glorot(network) if glorot else network
+
+
+def _width(layers: list[nn.Module], channels: int, size: int) -> int:
+    """How many features are left of an image [channels, size, size].
+
+    By arithmetic: a pass on the meta device would load the whole of torch's compiler, two seconds.
+    """
+    for layer in layers:
+        if isinstance(layer, nn.Conv2d | nn.MaxPool2d):
+            kernel, stride, padding = (
+                value if isinstance(value, int) else int(value[0])
+                for value in (layer.kernel_size, layer.stride, layer.padding)
+            )
+            size = (size + 2 * padding - kernel) // stride + 1
+            if size < 1:
+                raise MultiwayError("they are too small for its convolutions")
+        if isinstance(layer, nn.Conv2d):
+            channels = layer.out_channels
+    return channels * size**2
 
 
 def _glorot(network: nn.Module) -> nn.Module:
