@@ -1,6 +1,7 @@
 """Do codes train as well as one-hot labels? Twins of one seed, one optimiser, one order of images.
 
-    python benchmarks/parity.py "small conv" 0 1 2     # an experiment and its seeds
+    python benchmarks/parity.py "small conv" 0 1 2              # an experiment and its seeds
+    python benchmarks/parity.py "small conv" 0 1 2 padded simplex   # and other labels than RO
 
 Each training is a line of JSON on stdout; benchmarks/parity.json holds what was measured.
 """
@@ -61,6 +62,10 @@ EXPERIMENTS: dict[str, tuple[Any, ...]] = {
                          {**SGD, "lr": 0.1, "weight_decay": 5e-4}),
     "resnet-8-strided, Adam": ("cifar10", 20000, 4000, backbone("resnet-8-strided", 3, 32), 3, 128,
                                True, {"optimizer": torch.optim.Adam, "lr": 2e-3}),
+    "resnet-8": ("cifar10", 20000, 4000, backbone("resnet-8", 3, 32), 3, 128, True,
+                 {**SGD, "lr": 0.1, "weight_decay": 5e-4}),
+    "resnet-8, Adam": ("cifar10", 20000, 4000, backbone("resnet-8", 3, 32), 3, 128, True,
+                       {"optimizer": torch.optim.Adam, "lr": 2e-3}),
     "ViT, AdamW": ("mnist5k", 4000, 1000, vit, 8, 64, False,
                    {"optimizer": torch.optim.AdamW, "lr": 1e-3}),
 }  # fmt: skip
@@ -96,10 +101,10 @@ def measure(experiment: str, encoding: str, seed: int) -> int:
 
 
 if __name__ == "__main__":
-    name, *seeds = sys.argv[1:] or ["ViT, AdamW", "0"]
-    for seed in map(int, seeds):
-        for encoding in ("1ofk", "ro"):
+    name, *words = sys.argv[1:] or ["ViT, AdamW", "0"]
+    labels = [word for word in words if not word.isdecimal()] or ["1ofk", "ro"]
+    for seed in (int(word) for word in words if word.isdecimal()):
+        for encoding in labels:
             right = measure(name, encoding, seed)
-            print(
-                json.dumps({"experiment": name, "labels": encoding, "seed": seed, "right": right})
-            )
+            line = {"experiment": name, "labels": encoding, "seed": seed, "right": right}
+            print(json.dumps(line), flush=True)
