@@ -131,6 +131,35 @@ def test_steal_then_detect(runs: Path, task: str, in_process: Command, tmp_path:
         assert (tmp_path / "pics" / name).stat().st_size > 0
 
 
+def test_what_save_pretrained_keeps_is_stolen_and_found_as_well(
+    runs: Path, task: str, in_process: Command, tmp_path: Path
+) -> None:
+    for name in ("owner", "unmarked-0"):
+        load_run(runs / name)[0].save_pretrained(tmp_path / name)
+    weights: list[bytes] = []
+    words: tuple[object, ...]
+    for source, more in ((runs, ()), (tmp_path, ("--recipe", "wong-mnist"))):
+        thief = tmp_path / f"thief-{len(weights)}"
+        words = ("watermark", "steal", source / "owner", "--data", task, "--encoding", "1ofk")
+        done = in_process(*words, "--epochs", 1, "--out", thief, *more)
+        assert done.returncode == 0, done.stderr
+        weights.append((thief / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    for left_out, words in (("--data", ("--recipe", "wong-mnist")), ("--recipe", ("--data", task))):
+        done = in_process("watermark", "steal", tmp_path / "owner", *words, "--out", tmp_path / "x")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.endswith(f"knows nothing of its training: give {left_out}\n")
+    found = []
+    for folder in (runs, tmp_path):
+        innocent = [*unmarked(runs)[2:], "--unmarked", folder / "unmarked-0"]
+        words = ("watermark", "detect", folder / "owner", "--owner", runs / "owner")
+        done = in_process(*words, *innocent, "--data", task, "--json")
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads(done.stdout)["details"]["detections"])
+    assert found[0] == found[1]
+    assert found[0][0]["carries"] is True
+
+
 def test_detect_tells_a_person_what_it_found(runs: Path, task: str, in_process: Command) -> None:
     found = in_process(
         "watermark", "detect", runs / "unmarked-2", "--owner", runs / "owner",

@@ -363,7 +363,7 @@ def test_thefts_that_cannot_be(owner: Owner) -> None:
     stranger = EncodedClassifier(
         nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), Encoding.make("1ofk", 10)
     )
-    with pytest.raises(MultiwayError, match="does not say how it is built"):
+    with pytest.raises(MultiwayError, match="does not say which backbone it has"):
         steal(stranger, owner.half, "ro", QUICK)
 
 

@@ -84,7 +84,7 @@ def detect(
     innocent = {
         subject.name
         for subject in examination.subjects
-        if subject.run is not None and subject.run.directory.resolve() in folders
+        if subject.folder is not None and subject.folder.resolve() in folders
     }
     accused = [subject for subject in examination.subjects if subject.name not in innocent]
     if not accused:
@@ -112,6 +112,8 @@ def detect(
 
 def _check_classes(folder: Path, owner: Path, key: Key) -> None:
     """The same number of classes is not enough: a mark is about certain ones."""
+    if mw.models.is_saved(folder):
+        return  # it does not say
     theirs = tuple(mw.training.Run(folder).config()["data"].get("classes", ()))
     ours = key.held_out.classes
     if theirs != ours:
@@ -125,6 +127,8 @@ def _check_classes(folder: Path, owner: Path, key: Key) -> None:
 def _check_unmarked(folders: list[Path]) -> None:
     """Refuse runs that are known to be marked or stolen."""
     for folder in folders:
+        if mw.models.is_saved(folder):
+            continue  # it does not say
         config = mw.training.Run(folder).config()
         if "watermark" in config or config.get("theft", {}).get("start") in ("frozen", "free"):
             what = "was marked itself" if "watermark" in config else "was stolen"

@@ -22,7 +22,9 @@ from multiway.outputs import output_tensor
 from multiway.training import Run, check_class_names, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
 
-__all__ = ["Subject", "load_network", "load_subjects", "names_apart"]
+__all__ = [
+    "Subject", "is_saved", "load_network", "load_saved", "load_subjects", "names_apart",
+]  # fmt: skip
 
 
 # In the place of a file: the weights that a network's function gives it.
@@ -39,7 +41,8 @@ class Subject:
         encoding: the name of its encoding; None where nothing is known of it.
         seed: of its training; None where nothing is known of it.
         run: the folder it comes from; None for a network that was not trained here.
-        path: `package.module:function` of such a network.
+        path: `package.module:function` of such a network, or the folder that it was saved in.
+        folder: of a run, or of `save_pretrained`.
     """
 
     name: str
@@ -48,6 +51,7 @@ class Subject:
     seed: int | None = None
     run: Run | None = None
     path: str = ""
+    folder: Path | None = None
 
     @property
     def longer_name(self) -> str:
@@ -151,16 +155,20 @@ def load_subjects(
     subjects: list[Subject] = []
     trained_on: list[dict[str, Any]] = []
     for directory in runs:
-        if _is_saved(directory):
-            saved = _load_saved(directory, backbone)
+        if is_saved(directory):
+            saved = load_saved(directory, backbone)
             name = visible(directory.name)
-            subjects.append(Subject(name, saved, saved.encoding.name, path=str(directory)))
+            subjects.append(
+                Subject(name, saved, saved.encoding.name, path=str(directory), folder=directory)
+            )
             trained_on.append({})
             continue
         model, config = load_run(directory, _trusted(directory, backbone), best=best)
         encoding = str(config["classifier"]["encoding"]["name"])
         name = visible(directory.name)
-        subjects.append(Subject(name, model, encoding, config["seed"], Run(directory)))
+        subjects.append(
+            Subject(name, model, encoding, config["seed"], Run(directory), folder=directory)
+        )
         trained_on.append(config)
     for index, path in enumerate(networks):
         file = None if weights[index] == OWN_WEIGHTS else weights[index]
@@ -193,7 +201,7 @@ def _warn_of_thieves(subjects: list[Subject], configs: list[dict[str, Any]]) -> 
         )
 
 
-def _is_saved(directory: Path) -> bool:
+def is_saved(directory: Path) -> bool:
     """Whether `directory` was made by `save_pretrained`: it holds no training."""
     if kind_of(directory / CONFIG) != "file":
         return False
@@ -201,7 +209,7 @@ def _is_saved(directory: Path) -> bool:
     return isinstance(config, dict) and "classifier" in config and "recipe" not in config
 
 
-def _load_saved(directory: Path, backbone: Sequence[str] | None) -> EncodedClassifier:
+def load_saved(directory: Path, backbone: Sequence[str] | None) -> EncodedClassifier:
     """A classifier that `save_pretrained` kept, in eval mode.
 
     Args:

@@ -40,6 +40,7 @@ from multiway.errors import MultiwayError, choose
 if TYPE_CHECKING:
     import torch
 
+    from multiway.classifier import EncodedClassifier
     from multiway.data import ImageSet
     from multiway.training import Job, Recipe
 
@@ -158,7 +159,9 @@ def embed(
     "runs/thief-ro"
 )
 def steal(
-    run: Annotated[Path, typer.Argument(help="The stolen network: a folder with a trained run.")],
+    run: Annotated[
+        Path, typer.Argument(help="The stolen network: a run, or what save_pretrained kept.")
+    ],
     out: RunFolder,
     encoding: EncodingName = "ro",
     start: Annotated[
@@ -202,7 +205,7 @@ def steal(
     where = mw.devices.choose_device(device)
     mw.files.check_writable(out)
     choose("start", start, watermark.STARTS)
-    stolen, config = mw.load_run(run, backbone)
+    stolen, config = _stolen(run, backbone, data, recipe)
     test = mw.training.load_trained_on(config, "test", data_dir, data)
     half, measuring = watermark.halves(test)
     plan = _theft_recipe(config, recipe, lr, start).override(epochs=epochs, batch_size=batch_size)
@@ -218,6 +221,22 @@ def steal(
         job, measuring, held_out, out, f"thief {encoding} {start}", resume, save_every, where,
         backbone, json,
     )  # fmt: skip
+
+
+def _stolen(
+    folder: Path, backbone: str | None, data: str | None, recipe: str | None
+) -> tuple[EncodedClassifier, dict[str, Any]]:
+    """The stolen network, and what is known of its training."""
+    if not mw.models.is_saved(folder):
+        return mw.load_run(folder, backbone)
+    for option, value in (("--data", data), ("--recipe", recipe)):
+        if value is None:
+            raise MultiwayError(
+                f"{folder} was saved by save_pretrained and knows nothing of its training: give "
+                f"{option}"
+            )
+    model = mw.models.load_saved(folder, [backbone] if backbone else None)
+    return model, {"classifier": model.describe(), "data": {"name": data}}
 
 
 def _train(

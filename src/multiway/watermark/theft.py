@@ -123,8 +123,9 @@ def _architecture(stolen: EncodedClassifier, backbone: str | None) -> dict[str, 
     architecture = stolen.architecture
     if architecture is None:
         raise MultiwayError(
-            "the stolen network does not say how it is built; it must come from multiway train or "
-            "multiway watermark embed"
+            "the stolen network does not say which backbone it has, so no thief can build it with "
+            "another head: steal one that was made with --backbone, by name or as "
+            "package.module:function"
         )
     name = str(architecture["name"])
     if ":" in name and backbone != name:
