@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,26 @@ os.environ.pop("COLUMNS", None)
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 Shared = Callable[[str, Callable[[Path], object]], Path]
+
+
+class TooLong(BaseException):
+    """No code of ours or of a library may take this for an error of its own."""
+
+
+@contextlib.contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Ends what takes longer, such as waiting for a FIFO's other end."""
+
+    def late(*_: object) -> None:
+        raise TooLong(f"took more than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

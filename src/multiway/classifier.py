@@ -10,71 +10,26 @@ from typing import Any, Literal
 import torch
 from huggingface_hub import ModelHubMixin, hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-from pydantic import Field
 from torch import Tensor, nn
 
 from multiway.backbones import rebuild_backbone
+from multiway.classifier_config import CONFIG, WEIGHTS, read_classifier_config
 from multiway.codebook import Codebook
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
-from multiway.files import kind_of, read_json, write_json
+from multiway.files import kind_of, write_json
 from multiway.first_batch import FirstBatch
 from multiway.folding import Folded, fold_head
 from multiway.heads import find_head, get_head, swap_head
 from multiway.outputs import output_tensor
 from multiway.transformers_models import describe_pretrained, is_pretrained, rebuild_pretrained
-from multiway.validate import Fields, validated
 from multiway.weights import load_tensors, read_tensors, save_weights
 
 __all__ = [
-    "CONFIG",
-    "WEIGHTS",
-    "ClassifierFields",
     "EncodedClassifier",
     "encode_model",
     "load_classifier",
 ]
-
-CONFIG = "config.json"
-WEIGHTS = "model.safetensors"
-LARGEST = 2**53  # the numbers that a float tells apart
-
-
-class _BackboneFields(Fields):
-    name: str = Field(min_length=1)
-    outputs: int = Field(ge=1, le=LARGEST)
-    channels: int = Field(ge=1)
-    size: int = Field(ge=1)
-
-
-class _TransformersFields(Fields):
-    transformers: str = Field(min_length=1)
-    config: dict[str, Any]
-
-
-class _EncodingFields(Fields):
-    name: str
-    loss: str
-    codebook: str
-    classes: int = Field(ge=1, le=LARGEST)
-    length: int = Field(ge=1, le=LARGEST)
-    beta: float
-    # What was written before there were scales has the mean squared error, and its gain.
-    scale: str | None = "paper"
-
-
-class ClassifierFields(Fields):
-    """What a configuration says of a classifier, as far as it is needed to load it."""
-
-    backbone: _BackboneFields | _TransformersFields | None
-    encoding: _EncodingFields
-    gain: float
-    head: str | None
-
-
-class _SavedFields(Fields):
-    classifier: ClassifierFields
-
 
 CARD = """---
 {{ card_data }}
@@ -309,7 +264,7 @@ class EncodedClassifier(
         path = Path(pretrained_model_name_or_path)
         if kind_of(path) == "folder":
             # Checked before the mixin reads it without looking.
-            _read_config(path)
+            read_classifier_config(path)
         elif kind_of(path) is not None:
             raise MultiwayError(f"{path} is a file; name the folder that holds {CONFIG}")
         try:
@@ -343,7 +298,7 @@ def load_classifier(
         weights: the file of the directory to read, if not `model.safetensors`.
     """
     directory = Path(directory)
-    fields = _read_config(directory)
+    fields = read_classifier_config(directory)
     spec, gain, head = fields.encoding, fields.gain, fields.head
     architecture = None if fields.backbone is None else fields.backbone.model_dump()
     path = directory / (weights or WEIGHTS)
@@ -381,13 +336,6 @@ def load_classifier(
     tensors.setdefault("scale", model.scale)
     load_tensors(model, tensors, path)
     return model.eval()
-
-
-def _read_config(directory: Path) -> ClassifierFields:
-    path = directory / CONFIG
-    remedy = "it does not describe a multiway classifier: was it written by another program?"
-    saved: _SavedFields = validated(_SavedFields, read_json(path), path, remedy)
-    return saved.classifier
 
 
 def _with_outputs(network: nn.Module, encoding: Encoding, head: str | None) -> nn.Module:

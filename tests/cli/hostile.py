@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, get_args
 
+from conftest import TooLong, within
 from multiway.cli.app import command_tree
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "Option",
     "all_commands",
     "bad_paths",
-    "in_time",
     "run",
 ]
 
@@ -77,32 +74,12 @@ def bad_paths(folder: Path) -> None:
     (folder / "directory").mkdir()
 
 
-class TooLong(BaseException):
-    """A command that hangs; not an Exception, which a command may catch."""
-
-
-@contextmanager
-def in_time(seconds: int) -> Iterator[None]:
-    """Ends what takes longer, such as waiting for a FIFO's other end."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
-
-
 def run(
     invoke: Callable[[], subprocess.CompletedProcess[str]], seconds: int = 20
 ) -> subprocess.CompletedProcess[str] | str:
     """What became of a command; words where it neither ended in time nor by itself."""
     try:
-        with in_time(seconds):
+        with within(seconds):
             return invoke()
     except TooLong:
         return "hangs"

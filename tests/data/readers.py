@@ -15,6 +15,7 @@ from torch import nn
 
 from multiway.artifact import Artifact, BuildContext
 from multiway.classifier import EncodedClassifier, load_classifier
+from multiway.cli.models import load_saved
 from multiway.data import cifar, cifar_c, mnist, svhn
 from multiway.data.folder import load_folder, open_image
 from multiway.data.npz import load_npz
@@ -231,12 +232,17 @@ READERS: dict[str, Reader] = {
         lambda folder: (Run(folder).config(), load_run(folder, network())),
     ),
     "saved model": Reader(
-        ("classifier.load_classifier",),
+        (
+            "classifier.load_classifier",
+            "classifier_config.read_classifier_config",
+            "cli.models.load_saved",
+        ),
         "config.json",
         lambda folder: classifier().save_pretrained(folder),
         lambda folder: (
             load_classifier(folder, network()),
             EncodedClassifier.from_pretrained(folder, backbone=network()),
+            load_saved(folder, [f"{__name__}:network"]),
         ),
     ),
     "weights": Reader(

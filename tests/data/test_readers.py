@@ -12,12 +12,10 @@ import pkgutil
 import re
 import resource
 import shutil
-import signal
 import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +30,7 @@ from readers import READERS, RECORD, Kept, classifier, network
 from torch import Tensor
 
 import multiway
+from conftest import within
 from multiway.classifier import EncodedClassifier
 from multiway.data import cifar, svhn
 from multiway.data.folder import load_folder
@@ -55,22 +54,6 @@ NO_READERS = {
     "cli.models.load_network": "runs code that the user names",
     "cli.models.load_subjects": "calls load_run",
 }
-
-
-@contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """The block fails where it would wait for ever."""
-
-    def late(*_: object) -> None:
-        raise TimeoutError(f"took more than {seconds} seconds")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def refused(action: Callable[[], object]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,7 +90,7 @@ class Square(Attack):
         return search.finish()
 
 
-class _Search:
+class _Search(ABC):
     """The images [n] that still stand, each with the best point of its own, [n, C, H, W]."""
 
     # What has a row for each image.
@@ -101,13 +102,13 @@ class _Search:
         self.best, self.lead = self.images.clone(), self.ledger.value.clone()
         self.streams = make_streams(problem.images, problem.seed, "square")
 
+    @abstractmethod
     def start(self) -> Tensor:
         """The first try, [n, C, H, W]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, share: float, draw: list[float]) -> None:
         """Try a square of that `share` of the image; `draw` are numbers from 0 to 1."""
-        raise NotImplementedError
 
     def everyone(self) -> Tensor:
         """The places of all images that still stand."""

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 
 from multiway.backbones import import_function
-from multiway.classifier import CONFIG, EncodedClassifier, load_classifier
+from multiway.classifier import EncodedClassifier, load_classifier
+from multiway.classifier_config import CONFIG
 from multiway.data import ImageSet, load, to_float
 from multiway.errors import MultiwayError, MultiwayWarning, reason, visible
 from multiway.files import kind_of, read_json

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import torch
 from torch import nn
 
-from multiway.classifier import WEIGHTS
+from multiway.classifier_config import WEIGHTS
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError, choose, visible
 from multiway.explore.codes import clouds

@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
+from pydantic import create_model
 from torch import Tensor
 
 from multiway.analysis import Landscape
@@ -106,19 +107,11 @@ def read_pictures(path: Path) -> SaliencyPictures | tuple[Landscape, ...]:
         ) from error
 
 
-class _LandscapeFields(Fields):
-    """What the metadata says of a landscape; its grids are tensors."""
-
-    model: str
-    sample: int
-    label: int
-    objective: str
-    quantity: str
-    values_are: str
-    eps: float
-    clamped: bool
-    seed: int
-    zero_gradient: bool
+# What the metadata says of a landscape; its grids are tensors.
+_facts: dict[str, Any] = {
+    name: (kind, ...) for name, kind in get_type_hints(Landscape).items() if kind is not Tensor
+}
+_LandscapeFields: Any = create_model("_LandscapeFields", __base__=Fields, **_facts)
 
 
 def _landscapes(tensors: Mapping[str, Tensor], facts: Any) -> tuple[Landscape, ...]:

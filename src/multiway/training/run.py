@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import Field
 
-from multiway.classifier import CONFIG, WEIGHTS, ClassifierFields
+from multiway.classifier_config import CONFIG, WEIGHTS, ClassifierFields
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import (
     check_writable,
