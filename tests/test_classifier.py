@@ -43,6 +43,40 @@ def test_folding_keeps_scores_and_decisions(encoding: str, gain: float | None) -
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("scale", ["matched", "matched-adam", "paper"])
+@pytest.mark.parametrize("encoding", ["ro", "padded", "simplex", "ro-softmax"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_shorter_codes_have_the_same_losses_slopes_and_scores(
+    encoding: str, scale: str, bias: bool
+) -> None:
+    """The codes of 20 features and 10 codewords lie in 31 dimensions, whatever their length."""
+    torch.manual_seed(0)
+    layers = (nn.Flatten(), nn.Linear(784, 20), nn.Tanh(), nn.Linear(20, 10, bias=bias))
+    coded = Encoding.make(encoding, 10, 300, scale=scale)
+    model = encode_model(nn.Sequential(*layers), coded).double().eval()
+    short = model.shorten()
+    assert model.codes(IMAGES.double()).shape == (16, 300)
+    assert short.codes(IMAGES.double()).shape == (16, 31)
+    labels, found = torch.arange(16) % 10, []
+    for one in (model, short):
+        images = IMAGES.double().requires_grad_()
+        with torch.enable_grad():
+            losses = one.loss(one.codes(images), labels, reduction="none")
+            (slopes,) = torch.autograd.grad(losses.sum(), images)
+        found.append((losses.detach(), slopes, one(IMAGES.double()).detach()))
+    for long, brief in zip(*found, strict=True):
+        assert float((long - brief).abs().max() / long.abs().max()) < 1e-6
+
+
+def test_codes_that_cannot_be_shortened_stay_as_they_are() -> None:
+    """One-hot logits; bits that count one by one; and too few outputs to save anything."""
+    for encoding, length in (("1ofk", None), ("ecoc", 256), ("ro", 90)):
+        layers = (nn.Flatten(), nn.Linear(784, 20), nn.ReLU(), nn.Linear(20, 10))
+        code = Encoding.make(encoding, 10, length)
+        model = encode_model(nn.Sequential(*layers), code)
+        assert model.shorten() is model
+
+
 def test_folding_a_head_without_bias_and_a_long_cosine_code() -> None:
     code = Encoding.make("ro-softmax", classes=10, length=300)
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 300, bias=False))

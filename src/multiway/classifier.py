@@ -19,7 +19,7 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.files import kind_of, write_json
 from multiway.first_batch import FirstBatch
-from multiway.folding import Folded, fold_head
+from multiway.folding import Folded, fold_head, shorten_codes
 from multiway.heads import find_head, get_head, swap_head
 from multiway.outputs import output_tensor
 from multiway.transformers_models import describe_pretrained, is_pretrained, rebuild_pretrained
@@ -196,6 +196,19 @@ class EncodedClassifier(
         # The copy takes the new layer wherever the original has its head.
         network = copy.deepcopy(self.backbone, {id(self.head_layer()): self.folded_head()})
         return (network if is_pretrained(network) else Folded(network)).train(self.training)
+
+    def shorten(self) -> EncodedClassifier:
+        """A classifier with the same losses and scores from shorter codes, see `shorten_codes`.
+
+        The copy shares no weights with `self`; where nothing is to be gained it is `self`.
+        """
+        head = self.head_layer()
+        made = shorten_codes(head, self.encoding)
+        if made is None:
+            return self
+        backbone = copy.deepcopy(self.backbone, {id(head): made[0]})
+        short = EncodedClassifier(backbone, made[1], self.gain, self.head)
+        return short.train(self.training).requires_grad_(False)
 
     def head_layer(self) -> nn.Linear:
         """The backbone's last linear layer, which makes the codes."""

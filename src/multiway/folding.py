@@ -5,11 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from multiway.codebook import Codebook
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.outputs import output_tensor
 
-__all__ = ["Folded", "fold_head"]
+__all__ = ["Folded", "fold_head", "shorten_codes"]
+
+# How many times shorter codes must become to be worth a QR decomposition.
+WORTH = 3
 
 
 def fold_head(head: nn.Linear, encoding: Encoding, gain: float) -> nn.Module:
@@ -43,6 +47,37 @@ def fold_head(head: nn.Linear, encoding: Encoding, gain: float) -> nn.Module:
         last = _linear(to_scores, torch.zeros_like(to_scores[:, 0]), like=head)
         layer = nn.Sequential(_linear(weight, bias, like=head), nn.Tanh(), last)
     return layer
+
+
+def shorten_codes(head: nn.Linear, encoding: Encoding) -> tuple[nn.Linear, Encoding] | None:
+    """A head and a book of d + 1 + K dimensions with all losses and scores of the long ones.
+
+    Codes `W h + b` and codewords lie in the span of `[W b C^T] = Q R`, and squared errors and
+    angles do not change when both are turned by Q: the columns of R are the new head, bias and
+    codewords. The equality is one of real numbers; rounding differs.
+
+    Returns:
+        None where that is not worth its price: a hinge looks at each output by itself, and a head
+        of many features leaves too little to save.
+
+    Args:
+        head: features [N, d] to outputs [N, L].
+    """
+    book = encoding.codebook
+    features = head.in_features
+    short = features + 1 + book.classes
+    plain = type(head).forward is nn.Linear.forward
+    if encoding.kind in ("cross-entropy", "hinge") or not plain or WORTH * short > book.length:
+        return None
+    weight = head.weight.detach().double()
+    bias = torch.zeros_like(weight[:, 0]) if head.bias is None else head.bias.detach().double()
+    vectors = book.vectors.detach().double().to(weight.device)
+    turned = torch.linalg.qr(torch.cat([weight, bias[:, None], vectors.T], dim=1), mode="r").R
+    layer = _linear(turned[:, :features], turned[:, features], like=head)
+    words = Codebook(turned[:, features + 1 :].T.to(book.vectors).contiguous(), book.kind)
+    brief = Encoding(words, encoding.kind, encoding.name, "paper")
+    brief.scale = encoding.scale  # its weights do not depend on the length
+    return layer, brief
 
 
 class Folded(nn.Module):

@@ -20,12 +20,13 @@ from multiway.attacks.fast_network import (
     Arranged,
     FastNetwork,
     Plan,
+    fast_goal,
     fast_network,
     plan_for,
 )
 from multiway.attacks.norm_folding import fold_norms
 from multiway.backbones import build_backbone
-from multiway.objectives import Goal, Scores
+from multiway.objectives import Goal, Scores, bind
 from multiway.threat import Linf
 
 
@@ -299,3 +300,26 @@ def test_the_plan_is_recorded_and_spoken_of_once() -> None:
     assert found.details()["plan"] == f"as it stands: {HOOKS}"
     kinds = [w.message.kind for w in caught if isinstance(w.message, AttackWarning)]
     assert kinds.count("as-it-stands") == 1
+
+
+def test_the_own_loss_is_ascended_through_short_codes() -> None:
+    """Only where nothing comes between the head and the codes."""
+
+    class Bent(nn.Sequential):
+        def forward(self, images: Tensor) -> Tensor:
+            for layer in self:
+                images = layer(images)
+            return images.tanh()
+
+    images, labels = torch.rand(4, 1, 12, 12), torch.arange(4)
+    for kind, length in ((nn.Sequential, 12 + 1 + 10), (Bent, 600)):
+        torch.manual_seed(0)
+        layers = (nn.Conv2d(1, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(300, 12), nn.Tanh())
+        network = kind(*layers, nn.Linear(12, 600))
+        model = EncodedClassifier(network, Encoding.make("ro", 10, 600)).eval()
+        slow, fast = bind(model, "own"), fast_goal(model, "own", images)
+        assert fast.network(images).shape == (4, length)
+        one, two = slow.ascend(images, labels), fast.ascend(images, labels)
+        torch.testing.assert_close(two.value, one.value, rtol=1e-5, atol=0)
+        torch.testing.assert_close(two.scores, one.scores, rtol=1e-4, atol=1e-4)
+        assert float((two.gradient - one.gradient).norm() / one.gradient.norm()) < 1e-5

@@ -151,7 +151,11 @@ class FastNetwork:
 
     def goal(self, objective: str, kappa: float | None = None) -> Goal:
         """An objective on the model, see `bind`."""
-        goal = bind(self.model, objective, kappa, self.scores)
+        model = self.model
+        if objective == "own" and self.plan.head and isinstance(model, EncodedClassifier):
+            # As nothing comes between the head and the codes, see `fast_network`.
+            model = model.shorten()
+        goal = bind(model, objective, kappa, self.scores)
         if goal.network is self.scores:
             return goal
         return replace(goal, network=Arranged(goal.network, replace(self.plan, head=False)))
