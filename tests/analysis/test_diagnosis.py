@@ -348,7 +348,7 @@ def test_two_figures_are_drawn(without_student: Diagnosis) -> None:
         ({"labels": torch.arange(6)}, "labels run from 0 to 5"),
         ({"labels": torch.zeros(5, dtype=torch.int64)}, "6 images and 5 labels"),
         ({"images": torch.full((6, 1, 5, 5), 200.0)}, "divide them by 255"),
-        ({"images": torch.zeros(6, 1, 5, 5, dtype=torch.uint8)}, "uint8"),
+        ({"images": torch.zeros(6, 1, 5, 5, dtype=torch.int32)}, "int32"),
         ({"model": torch.sigmoid}, "must be an nn.Module"),
     ],
 )

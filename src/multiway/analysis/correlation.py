@@ -15,7 +15,7 @@ from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count, check_scores, warn
 from multiway.attacks.fast_network import PROBED, fast_goal
 from multiway.classifier import EncodedClassifier
-from multiway.data import ImageSet, to_float
+from multiway.data import ImageSet, image_set, to_float
 from multiway.errors import MultiwayError
 from multiway.results import Cell, Result
 from multiway.statistics import mean
@@ -41,7 +41,7 @@ def default_objectives(models: Mapping[str, nn.Module]) -> tuple[str, str]:
 
 def correlate(
     models: Mapping[str, nn.Module],
-    data: ImageSet,
+    data: Any,
     objectives: Sequence[str] | None = None,
     *,
     features: bool = True,
@@ -57,6 +57,7 @@ def correlate(
     `undefined`. The gradients of a model are computed once, whatever the number of its pairs.
 
     Args:
+        data: an ImageSet; a pair (images, labels) of arrays or tensors, or a DataLoader of them.
         objectives: see `bind`; `default_objectives(models)` when not given.
         features: also at each convolution, where both networks have maps of the same size.
         progress: called with the number of images done, len(objectives) * len(models) times N.
@@ -77,6 +78,7 @@ def correlate(
         raise MultiwayError(f"a correlation is between 2 models or more, not {len(models)}")
     if features:
         _check_convolutions(models)
+    data = image_set(data, split="test")
     measurement = Measurement()
     cells: list[Cell] = []
     apart: dict[tuple[str, str, str], None] = {}  # each once, whatever the objective

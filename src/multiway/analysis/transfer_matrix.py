@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from multiway.attacks import Attack
 from multiway.attacks import transfer as craft_and_show
 from multiway.attacks.names import attack_name, attack_words
 from multiway.classifier import EncodedClassifier
-from multiway.data import ImageSet, to_float
+from multiway.data import image_set, to_float
 from multiway.errors import MultiwayError
 from multiway.identity import describe
 from multiway.results import Cell, Result
@@ -34,7 +35,7 @@ AVERAGES = ("mean black-box", "same encoding", "other encoding")
 
 def transfer(
     models: Mapping[str, nn.Module],
-    data: ImageSet,
+    data: Any,
     attacks: Attack | Sequence[Attack],
     *,
     encodings: Mapping[str, str | None] | None = None,
@@ -59,6 +60,7 @@ def transfer(
 
     Args:
         models: classifiers by name.
+        data: an ImageSet; a pair (images, labels) of arrays or tensors, or a DataLoader of them.
         attacks: one, or several: one for each objective, say. The gradients are those of the
             attack's objective, and of the models' own loss where it has none.
         encodings: the name of each model's encoding; an EncodedClassifier tells its own.
@@ -70,13 +72,14 @@ def transfer(
         >>> from multiway.attacks import FGSM
         >>> from multiway.threat import Linf
         >>> models = {name: nn.Sequential(nn.Flatten(), nn.Linear(16, 2)) for name in ("a", "b")}
-        >>> data = ImageSet("toy", "test", torch.rand(5, 1, 4, 4), torch.arange(5) % 2, ("0", "1"))
+        >>> data = (torch.rand(5, 1, 4, 4), torch.arange(5) % 2)
         >>> result = transfer(models, data, FGSM(Linf(0.1), objective="ce"))
         >>> [(cell.row, cell.column) for cell in result.cells if cell.white_box]
         [('a', 'a'), ('b', 'b')]
     """
     if len(models) < 2:
         raise MultiwayError(f"a transfer matrix needs 2 models or more, not {len(models)}")
+    data = image_set(data, split="test")
     chosen = distinct_attacks(attacks)
     measurement = Measurement()
     known = {name: _encoding(model, name, encodings or {}) for name, model in models.items()}

@@ -25,6 +25,7 @@ from multiway.attacks.fast_network import PROBED, fast_network
 from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
+from multiway.data import labelled_images
 from multiway.errors import MultiwayError
 from multiway.results import Cell
 from multiway.statistics import Interval, proportion
@@ -150,9 +151,9 @@ class Evaluation:
 
 def evaluate(
     model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    attacks: Sequence[Attack],
+    images: Any,
+    labels: Any = None,
+    attacks: Attack | Sequence[Attack] = (),
     *,
     batch_size: int = 250,
     seed: int = 0,
@@ -165,9 +166,11 @@ def evaluate(
 
     Args:
         model: any classifier with scores or logits [N, K].
-        images: [N, ...], inside the bounds of the threat models; moved to the model by batches.
-        labels: [N], int64.
-        attacks: untargeted.
+        images: [N, ...], inside the bounds of the threat models; moved to the model by batches. A
+            tensor or an array with its `labels`; or an ImageSet, a pair or a DataLoader of both
+            (then name the attacks: `attacks=`). Bytes are divided by 255.
+        labels: [N].
+        attacks: untargeted; one or several.
         batch_size: images attacked together.
         seed: of all randomness.
         directory: the folder of a `Store` in which each finished batch is kept under a hash of all
@@ -184,10 +187,12 @@ def evaluate(
         >>> evaluation.clean.value, evaluation.rows[0].attacked
         (1.0, 8)
     """
+    attacks = [attacks] if isinstance(attacks, Attack) else list(attacks)
     if not attacks:
         raise MultiwayError("there is no attack to evaluate with; name at least one")
     check_count("batch_size", batch_size)
     check_model(model)
+    images, labels = labelled_images(images, labels, attacks[0].threat.bounds)
     for attack in attacks:
         check_images(images, attack.threat)
     names = _distinct([attack_name(attack) for attack in attacks])

@@ -1,6 +1,7 @@
 """Images to train on and to attack: published sets, the embedded one, and the user's own."""
 
 from multiway.data import corruptions
+from multiway.data.arrays import image_set, labelled_images
 from multiway.data.augment import flip, pad_crop
 from multiway.data.catalog import CORRUPTIONS, DATASETS, Dataset, data_directory
 from multiway.data.download import fetch
@@ -22,6 +23,8 @@ __all__ = [
     "data_directory",
     "fetch",
     "flip",
+    "image_set",
+    "labelled_images",
     "load",
     "pad_crop",
     "status",

@@ -13,7 +13,7 @@ from torch import nn
 
 from multiway.backbones import build_backbone
 from multiway.classifier import EncodedClassifier, encode_model, load_classifier
-from multiway.data import ImageSet, check_confirmed, load, stratified_split
+from multiway.data import ImageSet, check_confirmed, image_set, load, stratified_split
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.files import kind_of
@@ -22,7 +22,7 @@ from multiway.memory import check_memory
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective
-from multiway.training.arrays import Lines, image_set
+from multiway.training.lines import Lines
 from multiway.training.loop import Job, Observer, run_job
 from multiway.training.recipe import Recipe, load_recipe
 from multiway.training.run import Run, open_run

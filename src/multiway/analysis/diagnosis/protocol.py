@@ -32,6 +32,7 @@ from multiway.attacks import PGD
 from multiway.attacks.checks import check_images, check_model
 from multiway.attacks.names import attack_words
 from multiway.attacks.square import fits_square
+from multiway.data import labelled_images
 from multiway.errors import MultiwayError
 from multiway.identity import describe
 from multiway.results import Cell, Provenance, Result
@@ -137,9 +138,9 @@ class Diagnosis:
 
 def diagnose(
     model: nn.Module,
-    images: Tensor,
-    labels: Tensor,
-    threat: Threat,
+    images: Any,
+    labels: Any = None,
+    threat: Threat | None = None,
     *,
     substitutes: Mapping[str, nn.Module] | None = None,
     budget: Budget = BUDGETS["standard"],
@@ -151,8 +152,9 @@ def diagnose(
 
     Args:
         model: any classifier from images to scores or logits [N, K].
-        images: [N, ...] float, inside the bounds of `threat`.
-        labels: [N], int64.
+        images: [N, ...], inside the bounds of `threat`; or an ImageSet or a DataLoader, which have
+            the labels too: see `evaluate`.
+        labels: [N].
         threat: `Linf` or `L2` with one finite eps.
         substitutes: other networks of the same task, by name, to transfer attacks from. A small
             one is distilled from the model in any case, unless `budget.student_steps` is 0.
@@ -179,6 +181,9 @@ def diagnose(
         NeurIPS 2022.
     """
     started = time.perf_counter()
+    if threat is None:
+        raise MultiwayError("a diagnosis needs a threat model: threat=Linf(8 / 255)")
+    images, labels = labelled_images(images, labels, threat.bounds)
     _check(model, images, threat)
     done, total = -1, 0
 
