@@ -22,6 +22,7 @@ __all__ = [
     "Scores",
     "bind",
     "ce",
+    "default_objective",
     "dlr",
     "gap",
     "lead",
@@ -243,6 +244,16 @@ def bind(
     if isinstance(model, EncodedClassifier) and model.encoding.kind == "hinge":
         return Goal(name, _Codes(model), model.encoding, unit, kappa)
     return Goal(name, scorer(model) if network is None else network, unit=unit, kappa=kappa)
+
+
+def default_objective(*models: nn.Module) -> str:
+    """What an attack ascends that leaves it open: `own`, or `ce` where a model has no encoding.
+
+    Example:
+        >>> default_objective(nn.Linear(4, 2))
+        'ce'
+    """
+    return "own" if all(isinstance(model, EncodedClassifier) for model in models) else "ce"
 
 
 def scorer(model: nn.Module) -> nn.Module:

@@ -14,9 +14,9 @@ from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count, check_scores, warn
 from multiway.attacks.fast_network import PROBED, fast_goal
-from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, image_set, to_float
 from multiway.errors import MultiwayError
+from multiway.objectives import default_objective
 from multiway.results import Cell, Result
 from multiway.statistics import mean
 
@@ -35,8 +35,7 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 def default_objectives(models: Mapping[str, nn.Module]) -> tuple[str, str]:
     """`own` and `margin`; `ce` takes the place of `own` where a model has no encoding."""
-    encoded = all(isinstance(model, EncodedClassifier) for model in models.values())
-    return ("own" if encoded else "ce", "margin")
+    return (default_objective(*models.values()), "margin")
 
 
 def correlate(

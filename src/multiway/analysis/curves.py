@@ -80,7 +80,8 @@ def accuracy_against_steps(
         all attacks are white-box.
     """
     numbers = _rising("steps", steps)
-    attacks = [_fixed_step(each, data, numbers[-1]) for each in distinct_attacks(attack)]
+    crafting = [*models.values(), *(substitutes or {}).values()]
+    attacks = [_fixed_step(each, data, numbers[-1]) for each in distinct_attacks(attack, crafting)]
 
     few = ("short-steps",)  # that few steps do not cross the ball is what the curve shows
     points = [
@@ -117,7 +118,7 @@ def accuracy_against_eps(
     """
     radii = _rising("eps", eps)
 
-    attacks = distinct_attacks(attack)
+    attacks = distinct_attacks(attack, [*models.values(), *(substitutes or {}).values()])
     points = [
         _Point(radius, replace(each, threat=replace(each.threat, eps=radius)))
         for each in attacks

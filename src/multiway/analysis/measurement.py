@@ -8,6 +8,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from torch import nn
+
 from multiway.attacks import Attack
 from multiway.attacks.checks import Note, collect_warnings, warn
 from multiway.attacks.names import attack_words
@@ -54,9 +56,15 @@ class Measurement:
         )
 
 
-def distinct_attacks(attacks: AnyAttack | Sequence[AnyAttack]) -> list[AnyAttack]:
-    """One attack or several as a list; two that a table could not tell apart are refused."""
-    chosen = [attacks] if isinstance(attacks, Attack) else list(attacks)
+def distinct_attacks(
+    attacks: AnyAttack | Sequence[AnyAttack], models: Iterable[nn.Module]
+) -> list[AnyAttack]:
+    """One attack or several on `models` as a list; two that no table tells apart are refused.
+
+    What they leave open is decided for all models together, see `Attack.on`.
+    """
+    given = [attacks] if isinstance(attacks, Attack) else list(attacks)
+    chosen = [attack.on(*models) for attack in given]
     if not chosen:
         raise MultiwayError("there is no attack; name at least one")
     seen = set()

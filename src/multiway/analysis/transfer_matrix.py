@@ -80,7 +80,7 @@ def transfer(
     if len(models) < 2:
         raise MultiwayError(f"a transfer matrix needs 2 models or more, not {len(models)}")
     data = image_set(data, split="test")
-    chosen = distinct_attacks(attacks)
+    chosen = distinct_attacks(attacks, models.values())
     measurement = Measurement()
     known = {name: _encoding(model, name, encodings or {}) for name, model in models.items()}
     images, labels = to_float(data.images, device), data.labels.to(device)

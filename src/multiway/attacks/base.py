@@ -8,7 +8,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import final
+from typing import Self, final
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from multiway.attacks.checks import (
 from multiway.attacks.fast_network import DIFFERENT, Arranged, FastNetwork, agree, fast_network
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.decisions import NO_DECISION, decisions
-from multiway.objectives import Goal, lead
+from multiway.objectives import Goal, default_objective, lead
 from multiway.outputs import output_tensor
 from multiway.threat import L2, Linf, Threat
 
@@ -117,6 +117,16 @@ class Attack(ABC):
     threat: Threat
     early_stop: bool = field(default=True, kw_only=True)
 
+    def on(self, *models: nn.Module) -> Self:
+        """The attack with what it leaves open decided for `models`: an objective that is None.
+
+        So that tables, files and keys name what was done.
+        """
+        if getattr(self, "objective", "") is None:
+            # Of those subclasses that have one.
+            return replace(self, objective=default_objective(*models))  # type: ignore[call-arg]
+        return self
+
     @abstractmethod
     def run(self, problem: Problem) -> Attempt:
         """Attack the images of `problem`; gradients are off unless asked for."""
@@ -144,6 +154,7 @@ class Attack(ABC):
         """
         check_model(model)
         check_images(images, self.threat)
+        attack = self.on(model)
         with untouched(model), torch.inference_mode(False), torch.no_grad():
             images = images.detach().clone().clamp_(*self.threat.bounds)
             scores = clean_scores(model, images)
@@ -154,11 +165,11 @@ class Attack(ABC):
             quick = fast_network(model, images, scores)
             problem = Problem(model, quick, self.threat, images, labels, targets, seed)
             already = is_success(scores, labels, targets)
-            attempt = self._attempt(problem, already)
+            attempt = attack._attempt(problem, already)
             ended = _Ended.of(problem, attempt)
             if not ended.on_the_model:
                 problem = replace(problem, quick=FastNetwork.as_it_stands(model, DIFFERENT))
-                attempt = self._attempt(problem, already)
+                attempt = attack._attempt(problem, already)
                 ended = _Ended.of(problem, attempt)
             result = _measure(problem, attempt, ended, already, scores)
         _warn_of(result)

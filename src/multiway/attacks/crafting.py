@@ -121,6 +121,7 @@ def craft(
     """
     check_count("batch_size", batch_size)
     check_model(source)
+    attack = attack.on(source)
     cache = None
     if directory is not None:
         scores = score(source, images, batch_size)

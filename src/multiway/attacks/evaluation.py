@@ -195,6 +195,7 @@ def evaluate(
     images, labels = labelled_images(images, labels, attacks[0].threat.bounds)
     for attack in attacks:
         check_images(images, attack.threat)
+    attacks = [attack.on(model) for attack in attacks]
     names = _distinct([attack_name(attack) for attack in attacks])
     scores = score(model, images, batch_size)
     check_scores(scores)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.result import Attempt
+from multiway.objectives import default_objective
 
 __all__ = ["FGSM"]
 
@@ -16,6 +17,13 @@ class FGSM(Attack):
 
     x + eps * sign(gradient) for `Linf`; along the gradient itself, eps long, for `L2`. Exact on a
     linear model. The paper attacks the model's own training loss with it.
+
+    Args:
+        threat: what may be done to an image.
+        objective: what is ascended: own, ce, margin or dlr. None takes `own` for a model with an
+            encoding, and `ce` for any other.
+        kappa: of `margin`, see `PGD`.
+        early_stop: see `Attack`.
 
     Example:
         >>> import torch
@@ -32,13 +40,14 @@ class FGSM(Attack):
         Goodfellow et al., Explaining and harnessing adversarial examples, ICLR 2015.
     """
 
-    objective: str = "own"
+    objective: str | None = None
     kappa: float | None = None
 
     def run(self, problem: Problem) -> Attempt:
         """One forward and one backward pass."""
         threat, images = problem.threat, problem.images
-        goal = problem.goal(self.objective, self.kappa)
+        objective = self.objective or default_objective(problem.model)
+        goal = problem.goal(objective, self.kappa)
         ascent = goal.ascend(images, problem.labels, problem.targets)
         stepped = threat.step(images, ascent.gradient, threat.reach(images))
         attempt = Attempt.blank(images)

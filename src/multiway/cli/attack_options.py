@@ -13,6 +13,8 @@ from multiway.cli.options import MOST, Number
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from multiway.attacks import Attack
     from multiway.threat import Threat
 
@@ -109,14 +111,13 @@ def build_attacks(
     threat: Threat,
     options: dict[str, Any],
     objectives: Sequence[str] | None,
-    encoded: bool,
+    model: nn.Module,
 ) -> list[Attack]:
     """The attacks called `names`; each gets those of `options` that it has.
 
     Args:
         objectives: an attack for each of them, where it has one; its own when not given.
-        encoded: whether the model has an encoding, and so a training loss that is known; without
-            one, `ce` takes the place of an attack's default `own`.
+        model: what they are for, see `Attack.on`.
     """
     attacks = []
     for name in names:
@@ -126,9 +127,7 @@ def build_attacks(
         )
         for objective in chosen:
             attack = mw.attacks.build_attack(name, threat, objective=objective, **taken)
-            if objective is None and not encoded and getattr(attack, "objective", None) == "own":
-                attack = mw.attacks.build_attack(name, threat, objective="ce", **taken)
-            attacks.append(attack)
+            attacks.append(attack.on(model))
     return attacks
 
 

@@ -117,8 +117,7 @@ def evaluate(
         attacks: list[Attack] = []
         if names:
             threat = choose_threat(names, images.name, norm, eps)
-            encoded = isinstance(subject.model, mw.EncodedClassifier)
-            attacks = build_attacks(names, threat, settings, objective, encoded)
+            attacks = build_attacks(names, threat, settings, objective, subject.model)
             _hint(subject, attacks)
         run = subject.run or (None if out is None else mw.training.Run(out / subject.name))
         folder = None if run is None else run.directory / "batches"
