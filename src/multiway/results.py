@@ -190,6 +190,23 @@ class Cell:
         ]
         return f"{value}{star} [{ends[0]}, {ends[1]}]"
 
+    def __str__(self) -> str:
+        """The figure in one line, with all that it depends on.
+
+        Example:
+            >>> print(Cell("A", "B", "accuracy", 0.5, 0.4, 0.6, 99, seeds=(0, 1), objective="ce",
+            ...            attack="FGSM, Linf 0.2"))
+            A / B: accuracy 50.0 [40.0, 60.0] % (n=99, seeds 0 1), FGSM, Linf 0.2 on ce
+        """
+        unit = " %" if METRICS[self.metric].percent else ""
+        seeds = f", seeds {' '.join(map(str, self.seeds))}" if self.seeds else ""
+        attack = "" if self.attack is None else f", {self.attack}"
+        objective = "" if self.objective is None else f" on {self.objective}"
+        return (
+            f"{self.row} / {self.column}: {self.metric} {self.text}{unit} (n={self.n}{seeds})"
+            f"{attack}{objective}"
+        )
+
     @property
     def difference(self) -> float | None:
         """Ours minus the paper's, as measured and not as rounded; None without a paper's figure."""
@@ -246,7 +263,7 @@ class Provenance:
             raise MultiwayError(f"'minutes' is {self.minutes:g}, which is below 0")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
     """What one command or study measured.
 
@@ -288,6 +305,21 @@ class Result:
             parts = PurePosixPath(path)
             if parts.is_absolute() or ".." in parts.parts:
                 raise MultiwayError(f"picture '{name}' lies outside the store: {path}")
+
+    def __repr__(self) -> str:
+        """One line: how many figures, and the first of those under attack, or of all.
+
+        Example:
+            >>> cells = (Cell("A", "clean", "accuracy", 1.0, 0.7, 1.0, 9),
+            ...          Cell("A", "pgd", "accuracy", 0.5, 0.3, 0.8, 9, attack="PGD, Linf 0.2"))
+            >>> Result(name="mine", title="", chart="table", cells=cells,
+            ...        provenance=Provenance.now("toy", ["A"], 9))
+            Result(mine on toy, 2 cells; A / pgd: accuracy 50.0 [30.0, 80.0] % (n=9), PGD, Linf 0.2)
+        """
+        shown = next((cell for cell in self.cells if cell.attack), next(iter(self.cells), None))
+        first = "" if shown is None else f"; {shown}"
+        what = f"{self.name} on {self.provenance.data}" if self.provenance.data else self.name
+        return f"{type(self).__name__}({what}, {len(self.cells)} cells{first})"
 
     def only(self, wanted: Callable[[Cell], bool], **changes: Any) -> Self:
         """The same result with the cells that are `wanted`, and other fields as in `changes`."""

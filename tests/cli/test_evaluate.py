@@ -179,8 +179,8 @@ def test_networks_of_the_same_name_keep_their_own_results(
         (tmp_path / f"{name}.py").write_text(FOREIGN.format(seed=seed))
     names = ("neta:make", "netb:make", "neta:make")
     networks = [word for name in names for word in ("--network", name, "--weights", "own")]
-    words = ("--data", f"npz:{tiny_npz}", "--out", "O", "--attack", "fgsm", "--objective", "ce",
-             "--eps", "0.1", "--json")  # fmt: skip
+    words = ("--data", f"npz:{tiny_npz}", "--out", "O", "--attack", "fgsm", "--eps", "0.1",
+             "--json")  # fmt: skip
     done = in_process("evaluate", *networks, *words)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
@@ -188,6 +188,8 @@ def test_networks_of_the_same_name_keep_their_own_results(
     assert shown == ["neta.make", "netb.make", "neta.make-2"]
     first, second, third = (each["value"] for each in cells(document, column="clean"))
     assert first == third != second
+    # A network that no encoding is known of is attacked on cross-entropy.
+    assert {each["objective"] for each in cells(document, column="fgsm-ce")} == {"ce"}
     for name in shown:
         (path,) = (tmp_path / "O" / name / "results").glob("*.json")
         kept = json.loads(path.read_text())

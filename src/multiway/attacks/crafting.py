@@ -23,7 +23,7 @@ from multiway.statistics import Interval, proportion
 __all__ = ["Transfer", "craft", "transfer"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transfer:
     """Images crafted on a source, and how other models fare on them.
 
@@ -38,6 +38,10 @@ class Transfer:
     predictions: dict[str, Tensor]
     accuracy: dict[str, Interval]
     clean: dict[str, Interval]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name} {accuracy}" for name, accuracy in self.accuracy.items())
+        return f"Transfer({shown}; the source itself {self.crafted.accuracy})"
 
 
 def transfer(
@@ -71,8 +75,8 @@ def transfer(
         >>> one, other = (nn.Sequential(nn.Flatten(), nn.Linear(16, 3)) for _ in range(2))
         >>> attack = FGSM(Linf(0.1), objective="ce")
         >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
-        >>> sorted(transfer(attack, one, {"other": other}, images, labels).accuracy)
-        ['other']
+        >>> transfer(attack, one, {"other": other}, images, labels)
+        Transfer(other ... % [..., ...] (n=8); the source itself ... % [..., ...] (n=8))
     """
     if not targets:
         raise MultiwayError("there is no model to transfer to; name at least one")

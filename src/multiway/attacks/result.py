@@ -47,7 +47,7 @@ class Attempt:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AttackResult:
     """The outcome of an attack on N images, measured by the framework and not by the attack.
 
@@ -64,6 +64,16 @@ class AttackResult:
         loss_curve: mean objective at each step of the first run, [steps].
         zero_gradients: images at which every gradient was zero, with something left to gain, [N].
         nan_gradients: images at which a gradient was not finite, [N].
+
+    Example:
+        >>> from torch import nn
+        >>> from multiway.attacks import FGSM
+        >>> from multiway.threat import Linf
+        >>> network, images = nn.Linear(2, 2, bias=False), torch.eye(2)
+        >>> _ = network.weight.data.copy_(3 * torch.eye(2))
+        >>> FGSM(Linf(0.25))(network, images, torch.tensor([0, 1]))
+        AttackResult(accuracy 100.0 % [34.2, 100.0] (n=2), linf up to 0.25, l2 up to 0.3536, 4
+        passes)
     """
 
     adversarial: Tensor
@@ -81,6 +91,14 @@ class AttackResult:
     def accuracy(self) -> Interval:
         """The share of images that are right under the attack, with its 95 % interval."""
         return proportion(int((~self.success).sum()), len(self.success))
+
+    def __repr__(self) -> str:
+        linf, l2 = float(self.linf.max()), float(self.l2.max())
+        passes = int(self.forwards.sum() + self.backwards.sum())
+        return (
+            f"AttackResult(accuracy {self.accuracy}, linf up to {linf:.4g}, l2 up to {l2:.4g}, "
+            f"{passes} passes)"
+        )
 
     @classmethod
     def join(cls, parts: Sequence[AttackResult]) -> AttackResult:

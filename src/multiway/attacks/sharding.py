@@ -63,6 +63,7 @@ def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
         linf=whole("linf"),
         l2=whole("l2"),
         plan=evaluations[0].plan,
+        seed=evaluations[0].seed,
     )
 
 

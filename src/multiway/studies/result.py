@@ -181,7 +181,7 @@ def decide(evidence: Sequence[Evidence]) -> str:
     return UNDECIDED
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class StudyResult(Result):
     """All that one study found at one scale.
 

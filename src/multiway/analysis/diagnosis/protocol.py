@@ -47,7 +47,7 @@ DISTILLED = "distilled"
 OnStep = Callable[[str, int, int], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What the checks found. Its cells have no row until `cells` names the network.
 
@@ -78,6 +78,15 @@ class Diagnosis:
     warnings: dict[str, str]
     budget: Budget
     seconds: float
+
+    def __repr__(self) -> str:
+        claimed = f"{self.claim.attack} on {self.claim.objective}"
+        failed = ", ".join(item.key for item in self.failed) or "none"
+        return (
+            f"Diagnosis({self.threat}, n={self.clean.n}, seed {self.seed}: clean "
+            f"{self.clean.text} %, claim {self.claim.text} % under {claimed}, worst case "
+            f"{self.robust.text} %; {len(self.failed)} of {len(self.items)} checks fail: {failed})"
+        )
 
     @property
     def failed(self) -> tuple[Item, ...]:
@@ -171,8 +180,9 @@ def diagnose(
         >>> images = torch.rand(20, 1, 8, 8)
         >>> labels = model(images).argmax(dim=1)
         >>> diagnosis = diagnose(model, images, labels, Linf(0.1), budget=BUDGETS["quick"])
-        >>> diagnosis.failed, diagnosis.robust.value <= diagnosis.clean.value
-        ((), True)
+        >>> diagnosis
+        Diagnosis(Linf eps 0.1, n=20, seed 0: clean 100.0 [83.9, 100.0] %, claim ... under PGD, 20
+        steps, Linf 0.1 on ..., worst case ...* [..., ...] %; 0 of 10 checks fail: none)
 
     References:
         Athalye et al., Obfuscated gradients give a false sense of security, ICML 2018.
