@@ -16,7 +16,7 @@ import multiway as mw
 PROMISED = {
     "Codebook", "Encoding", "EncodedClassifier", "encode_model", "Linf", "L2", "FGSM", "PGD",
     "APGD", "TargetedAPGD", "FAB", "Square", "NAttack", "Boundary", "AutoAttack", "Noise",
-    "evaluate", "transfer", "correlate", "diagnose", "train", "load_run", "MultiwayError",
+    "Normalize", "evaluate", "transfer", "correlate", "diagnose", "train", "load_run", "MultiwayError",
 }  # fmt: skip
 PACKAGES = {
     "analysis", "attacks", "backbones", "data", "objectives", "report", "results", "statistics",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         TargetedAPGD,
         evaluate,
     )
+    from multiway.backbones import Normalize
     from multiway.classifier import EncodedClassifier, encode_model
     from multiway.cli import models  # noqa: F401
     from multiway.codebook import Codebook
@@ -71,6 +72,7 @@ _HOMES = {
         "APGD", "FAB", "FGSM", "PGD", "AutoAttack", "Boundary", "NAttack", "Noise", "Square",
         "TargetedAPGD", "evaluate",
     ),
+    "multiway.backbones": ("Normalize",),
     "multiway.classifier": ("EncodedClassifier", "encode_model"),
     "multiway.codebook": ("Codebook",),
     "multiway.encoding": ("Encoding",),
@@ -106,6 +108,7 @@ __all__ = [
     "MultiwayError",
     "NAttack",
     "Noise",
+    "Normalize",
     "Square",
     "TargetedAPGD",
     "analysis",

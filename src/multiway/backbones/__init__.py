@@ -6,5 +6,6 @@ from multiway.backbones.build import (
     import_function,
     rebuild_backbone,
 )
+from multiway.backbones.normalize import Normalize
 
-__all__ = ["BACKBONES", "build_backbone", "import_function", "rebuild_backbone"]
+__all__ = ["BACKBONES", "Normalize", "build_backbone", "import_function", "rebuild_backbone"]
