@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from multiway.errors import MultiwayError
-from multiway.threat import L2, Linf, Threat, make_streams
+from multiway.threat import L1, L2, Linf, Threat, make_streams
 
 SHAPES = [(5,), (2, 4), (2, 3, 3)]
-NORMS: list[type[Threat]] = [Linf, L2]
+NORMS: list[type[Threat]] = [Linf, L2, L1]
 
 
 @st.composite
@@ -77,7 +77,7 @@ def test_a_point_outside_is_seen(situation: tuple[Threat, Tensor, Tensor]) -> No
     assert not threat.contains(torch.full_like(center, math.nan), center).any()
 
 
-@pytest.mark.parametrize("threat", [Linf(0.1), L2(0.1)])
+@pytest.mark.parametrize("threat", [Linf(0.1), L2(0.1), L1(0.1)])
 def test_eps_may_not_be_exceeded_by_a_thousandth(threat: Threat) -> None:
     center = torch.full((1, 16), 0.5)
     direction = torch.zeros_like(center)
@@ -94,7 +94,7 @@ def test_a_step_is_as_long_as_it_says(shape: tuple[int, ...], dtype: torch.dtype
     # Squares of such values vanish in float32; the direction must not.
     gradient[1] *= 1e-30
     gradient[2] = 0
-    for threat in (Linf(0.3), L2(0.3)):
+    for threat in (Linf(0.3), L2(0.3), L1(0.3)):
         moved = threat.step(images, gradient, 0.25)
         torch.testing.assert_close(
             threat.size(moved, images), torch.tensor([0.25, 0.25, 0]).double(), rtol=1e-5, atol=1e-6
@@ -113,6 +113,59 @@ def test_l2_sample_is_uniform_by_volume() -> None:
     # The radius of a uniform point in D dimensions has mean D / (D + 1) and P(r < t) = t^D.
     assert radii.mean() == pytest.approx(3 / 4, abs=0.005)
     assert (radii < 0.5).double().mean() == pytest.approx(0.125, abs=0.01)
+
+
+def test_l1_sample_is_uniform_by_volume() -> None:
+    """The radius as in any ball, and on the surface every pixel has the same share of it."""
+    center = torch.full((1, 3), 0.5)
+    ball = L1(0.4)
+    points = ball.sample(center, make_streams(center, 0), draws=20_000)
+    radii = ball.size(points, center.expand_as(points)) / 0.4
+    assert radii.mean() == pytest.approx(3 / 4, abs=0.005)
+    assert (radii < 0.5).double().mean() == pytest.approx(0.125, abs=0.01)
+    surface = ball.extremes(center, make_streams(center, 0), draws=20_000) - center
+    torch.testing.assert_close(surface.abs().sum(dim=1), torch.full((20_000,), 0.4))
+    # A share of three that are uniform on a simplex exceeds t with probability (1 - t)^2.
+    assert (surface.abs() > 0.1).double().mean() == pytest.approx((1 - 0.25) ** 2, abs=0.01)
+    assert surface.mean() == pytest.approx(0, abs=0.003)
+
+
+def test_an_l1_projection_is_the_nearest_point() -> None:
+    """Against a general solver, on points whose nearest is inside the bounds."""
+    optimize = pytest.importorskip("scipy.optimize")
+    generator = torch.Generator().manual_seed(0)
+    center = torch.full((4, 5), 0.5, dtype=torch.float64)
+    wild = center + 0.3 * torch.randn(4, 5, generator=generator, dtype=torch.float64)
+    near = L1(0.2).project(wild, center)
+    for i in range(4):
+        change = (wild[i] - center[i]).numpy()
+        # d = p - q with p, q >= 0 and sum(p + q) <= eps.
+        solved = optimize.minimize(
+            lambda z, change=change: ((z[:5] - z[5:] - change) ** 2).sum(), np.full(10, 0.01),
+            bounds=[(0, None)] * 10, tol=1e-12,
+            constraints={"type": "ineq", "fun": lambda z: 0.2 - z.sum()},
+        )  # fmt: skip
+        expected = torch.from_numpy(solved.x[:5] - solved.x[5:])
+        torch.testing.assert_close(near[i] - center[i], expected, rtol=0, atol=1e-5)
+
+
+def test_an_l1_step_is_the_best_inside_the_bounds() -> None:
+    """A linear programme says how far a linear function can rise."""
+    optimize = pytest.importorskip("scipy.optimize")
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand(6, 7, generator=generator, dtype=torch.float64).round(decimals=1)
+    gradient = torch.randn(6, 7, generator=generator, dtype=torch.float64)
+    moved = L1(1.7).step(images, gradient, 1.7)
+    assert L1(1.7).contains(moved, images).all()
+    for x, slope, gained in zip(
+        images, gradient, (gradient * (moved - images)).sum(1), strict=True
+    ):
+        rise = torch.cat([slope, -slope]).numpy()
+        room = torch.cat([1 - x, x])
+        best = optimize.linprog(
+            -rise, np.ones((1, 14)), [1.7], bounds=[(0, r) for r in room.tolist()]
+        )
+        assert float(gained) == pytest.approx(-best.fun, rel=1e-9)
 
 
 def test_linf_sample_and_corners() -> None:

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from multiway.codebook import Codebook
     from multiway.encoding import Encoding
     from multiway.errors import MultiwayError
-    from multiway.threat import L2, Linf
+    from multiway.threat import L1, L2, Linf
     from multiway.training import load_run, train
 
 __version__ = "0.1.0"
@@ -77,7 +77,7 @@ _HOMES = {
     "multiway.codebook": ("Codebook",),
     "multiway.encoding": ("Encoding",),
     "multiway.errors": ("MultiwayError",),
-    "multiway.threat": ("L2", "Linf"),
+    "multiway.threat": ("L1", "L2", "Linf"),
     "multiway.training": ("load_run", "train"),
 }  # fmt: skip
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}
@@ -97,6 +97,7 @@ __all__ = [
     "APGD",
     "FAB",
     "FGSM",
+    "L1",
     "L2",
     "PGD",
     "AutoAttack",

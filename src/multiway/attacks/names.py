@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from multiway.threat import L2
-
 if TYPE_CHECKING:
     from multiway.attacks.base import Attack
 
@@ -51,7 +49,7 @@ def attack_words(attack: Attack) -> str:
     parts += [f"{restarts} restarts"] if restarts > 1 else []
     if getattr(attack, "kappa", None) is not None:
         parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]
-    norm = "L2" if isinstance(attack.threat, L2) else "Linf"
+    norm = type(attack.threat).__name__
     eps = attack.threat.eps
     if isinstance(eps, float | int):
         whole = round(255 * eps, 6) if eps < 1 else 0.5

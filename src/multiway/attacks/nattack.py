@@ -13,7 +13,7 @@ from multiway.attacks.checks import check_count
 from multiway.attacks.queries import Best, groups
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
-from multiway.threat import L2, Streams, make_streams
+from multiway.threat import L2, Streams, check_norm, make_streams
 
 __all__ = ["NAttack"]
 
@@ -61,6 +61,7 @@ class NAttack(Attack):
     edge: float = 0.5
 
     def __post_init__(self) -> None:
+        check_norm(self.threat)
         check_count("steps", self.steps)
         check_count("population", self.population)
         if self.population < 2:
