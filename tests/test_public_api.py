@@ -16,8 +16,8 @@ import multiway as mw
 PROMISED = {
     "Codebook", "Encoding", "EncodedClassifier", "encode_model", "Linf", "L2", "L1", "FGSM",
     "PGD", "APGD", "TargetedAPGD", "FAB", "Square", "NAttack", "Boundary", "AutoAttack",
-    "Noise", "Normalize", "evaluate", "transfer", "correlate", "diagnose", "train", "load_run",
-    "MultiwayError",
+    "Noise", "CW", "DDN", "EAD", "DeepFool", "Normalize", "evaluate", "transfer", "correlate",
+    "diagnose", "train", "load_run", "MultiwayError",
 }  # fmt: skip
 PACKAGES = {
     "analysis", "attacks", "backbones", "data", "objectives", "report", "results", "statistics",

@@ -43,11 +43,15 @@ if TYPE_CHECKING:
     from multiway.analysis import correlate, diagnose, transfer
     from multiway.attacks import (
         APGD,
+        CW,
+        DDN,
+        EAD,
         FAB,
         FGSM,
         PGD,
         AutoAttack,
         Boundary,
+        DeepFool,
         NAttack,
         Noise,
         Square,
@@ -69,8 +73,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "multiway.analysis": ("correlate", "diagnose", "transfer"),
     "multiway.attacks": (
-        "APGD", "FAB", "FGSM", "PGD", "AutoAttack", "Boundary", "NAttack", "Noise", "Square",
-        "TargetedAPGD", "evaluate",
+        "APGD", "CW", "DDN", "EAD", "FAB", "FGSM", "PGD", "AutoAttack", "Boundary", "DeepFool",
+        "NAttack", "Noise", "Square", "TargetedAPGD", "evaluate",
     ),
     "multiway.backbones": ("Normalize",),
     "multiway.classifier": ("EncodedClassifier", "encode_model"),
@@ -95,6 +99,9 @@ _MODULES["models"] = "multiway.cli.models"
 
 __all__ = [
     "APGD",
+    "CW",
+    "DDN",
+    "EAD",
     "FAB",
     "FGSM",
     "L1",
@@ -103,6 +110,7 @@ __all__ = [
     "AutoAttack",
     "Boundary",
     "Codebook",
+    "DeepFool",
     "EncodedClassifier",
     "Encoding",
     "Linf",

@@ -10,6 +10,7 @@ from multiway.attacks.crafting import Transfer, transfer
 from multiway.attacks.evaluation import STANDING, Evaluation, Progress, Row, evaluate, predict
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
+from multiway.attacks.minimal import CW, DDN, EAD, DeepFool
 from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
@@ -21,6 +22,9 @@ from multiway.attacks.square import Square
 __all__ = [
     "APGD",
     "ATTACKS",
+    "CW",
+    "DDN",
+    "EAD",
     "FAB",
     "FGSM",
     "PGD",
@@ -31,6 +35,7 @@ __all__ = [
     "Attempt",
     "AutoAttack",
     "Boundary",
+    "DeepFool",
     "DistanceSummary",
     "Evaluation",
     "NAttack",

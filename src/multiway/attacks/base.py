@@ -8,7 +8,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -113,6 +113,9 @@ class Attack(ABC):
             unattacked); much faster, and the accuracy is the same. Switched off, every image is
             attacked to the end and the strongest try is kept, as transfer needs it.
     """
+
+    minimal: ClassVar[bool] = False
+    """Whether it looks for the nearest adversarial image rather than the worst in the ball."""
 
     threat: Threat
     early_stop: bool = field(default=True, kw_only=True)

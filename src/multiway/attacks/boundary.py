@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from multiway.attacks.base import Attack, Problem
-from multiway.attacks.bridge import Bridge
+from multiway.attacks.bridge import Bridge, import_foolbox
 from multiway.attacks.checks import check_count, warn
 from multiway.attacks.noise import Noise
 from multiway.attacks.result import Attempt
@@ -63,6 +62,8 @@ class Boundary(Attack):
         machine learning models, ICLR 2018.
     """
 
+    minimal: ClassVar[bool] = True
+
     threat: Threat = field(default_factory=lambda: L2(math.inf))
     steps: int = 25_000
     spherical_step: float = 0.01
@@ -86,7 +87,7 @@ class Boundary(Attack):
 
     def run(self, problem: Problem) -> Attempt:
         """Find a start for each image, cross the boundary, walk."""
-        foolbox = _foolbox()
+        foolbox = import_foolbox()
         bridge = Bridge(problem)
         # An image that is wrong as it is has its nearest point already.
         bridge.offer(bridge.to_pixels(problem.images))
@@ -229,13 +230,3 @@ class _Verdicts(nn.Module):
         if self.progress is not None and self.passes % REPORT == 0:
             self.progress(self.passes)
         return self.bridge.verdict(points)
-
-
-def _foolbox() -> Any:
-    try:
-        # Foolbox imports GitPython, which refuses to load where there is no git.
-        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-        import foolbox
-    except ImportError as error:
-        raise MultiwayError(f"the boundary attack needs foolbox: {error}") from error
-    return foolbox

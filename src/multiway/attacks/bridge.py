@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from multiway.attacks.base import Problem
 from multiway.attacks.ledger import Ledger
+from multiway.errors import MultiwayError
 
-__all__ = ["Bridge"]
+__all__ = ["Bridge", "import_foolbox"]
+
+
+def import_foolbox() -> Any:
+    """The library, which takes seconds to load and is needed by few."""
+    try:
+        # Foolbox imports GitPython, which refuses to load where there is no git.
+        os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+        import foolbox
+    except ImportError as error:
+        raise MultiwayError(f"this attack needs foolbox: {error}") from error
+    return foolbox
 
 
 class Bridge(Ledger):
@@ -48,7 +63,7 @@ class Bridge(Ledger):
 
     def to_images(self, points: Tensor) -> Tensor:
         """Points of a library, whatever their type and shape, as the model's images."""
-        images = points.detach().to(self.problem.images.dtype)
+        images = points.to(self.problem.images.dtype)
         images = images.reshape(-1, *self.problem.images.shape[1:])
         low, high = self.problem.threat.bounds
         return images if (low, high) == (0, 1) else low + (high - low) * images
@@ -70,7 +85,11 @@ class Bridge(Ledger):
         ones, and the larger lead among those that stand. Points are brought into the ball before
         they are judged.
         """
-        inside = self.part.threat.project(self.to_images(points), self.part.images)
+        images = self.to_images(points)
+        # A library may end in NaN, which is no image.
+        finite = images.isfinite().flatten(1).all(dim=1).view(-1, *[1] * (images.ndim - 1))
+        images = torch.where(finite, images, self.part.images)
+        inside = self.part.threat.project(images, self.part.images)
         lead = self.part.lead(self._look(inside))
         distance = self.part.threat.size(inside, self.part.images)
         self.keep(self.chosen, inside, torch.where(lead > 0, -distance, lead), lead > 0)

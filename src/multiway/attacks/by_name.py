@@ -12,6 +12,7 @@ from multiway.attacks.base import Attack
 from multiway.attacks.boundary import Boundary
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
+from multiway.attacks.minimal import CW, DDN, EAD, DeepFool
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
 from multiway.attacks.pgd import PGD
@@ -33,6 +34,10 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
     "square": Square,
     "autoattack": AutoAttack,
     "boundary": Boundary,
+    "deepfool": DeepFool,
+    "cw": CW,
+    "ead": EAD,
+    "ddn": DDN,
     "nattack": NAttack,
     "noise": Noise,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -55,6 +56,8 @@ class FAB(Attack):
         Croce and Hein, Minimally distorted adversarial examples with a fast adaptive boundary
         attack, ICML 2020, Algorithm 1.
     """
+
+    minimal: ClassVar[bool] = True
 
     steps: int = 100
     targets: int = 9
