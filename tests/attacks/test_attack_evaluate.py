@@ -32,12 +32,12 @@ from multiway.attacks import (
     evaluate,
     transfer,
 )
-from multiway.attacks.evaluation import CLEAN, STANDING
 from multiway.attacks.names import attack_words
+from multiway.attacks.outcome import CLEAN, STANDING
 from multiway.attacks.pgd import default_step
 from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.identity import describe, fingerprint
-from multiway.threat import L2, Linf
+from multiway.threat import L1, L2, Linf
 
 THREAT = Linf(0.08)
 SUITE: list[Attack] = [
@@ -417,7 +417,8 @@ def test_loss_curves_rise_and_join() -> None:
 
 @pytest.mark.parametrize("name", list(ATTACKS))
 def test_every_attack_can_be_built_by_name(name: str) -> None:
-    threat = L2(1.5) if name == "boundary" else Linf(0.3)
+    others = {"boundary": L2(1.5), "cw": L2(1.5), "ddn": L2(1.5), "ead": L1(1.5)}
+    threat = others.get(name, Linf(0.3))
     assert build_attack(name, threat).threat == threat
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.attacks import FGSM, Attack, AttackWarning, Boundary, evaluate, join_evaluations
-from multiway.attacks.evaluation import Evaluation
+from multiway.attacks.outcome import Evaluation
 from multiway.errors import MultiwayError
 from multiway.threat import Linf
 

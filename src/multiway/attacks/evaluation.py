@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -23,148 +25,15 @@ from multiway.attacks.checks import (
 )
 from multiway.attacks.fast_network import PROBED, fast_network
 from multiway.attacks.names import attack_name, attack_words
+from multiway.attacks.outcome import CLEAN, STANDING, Evaluation, Point, Progress, Row
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
 from multiway.data import labelled_images
 from multiway.errors import MultiwayError
-from multiway.results import Cell
 from multiway.statistics import Interval, proportion
-from multiway.threat import L2, Linf
+from multiway.threat import L1, L2, Linf, Threat
 
-__all__ = ["CLEAN", "STANDING", "Evaluation", "Progress", "Row", "evaluate", "predict", "score"]
-
-# In `Evaluation.broken_by`: wrong without an attack, and right under all of them.
-CLEAN, STANDING = -1, -2
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where an evaluation is: `done` of `total` images of one attack, `standing` of them all."""
-
-    attack: str
-    done: int
-    total: int
-    standing: int
-
-
-@dataclass(frozen=True)
-class Row:
-    """One attack's line in the table.
-
-    Attributes:
-        attack: its name.
-        attacked: how many images it was given: those that stood before it.
-        broken: how many of them it broke.
-        accuracy: of the model after this attack and all before it, over all images.
-        forwards: forward passes, summed over images.
-        backwards: backward passes, summed over images.
-        zero_gradients: images at which every gradient was zero.
-        nan_gradients: images at which a gradient was not finite.
-        seconds: time spent, in this run and in those it resumes.
-        notes: what users should know of it, by kind.
-        words: the attack with its settings, in words.
-        objective: what it ascends; None for an attack that follows no objective of the user's.
-    """
-
-    attack: str
-    attacked: int
-    broken: int
-    accuracy: Interval
-    forwards: int
-    backwards: int
-    zero_gradients: int
-    nan_gradients: int
-    seconds: float
-    notes: dict[str, Note]
-    words: str
-    objective: str | None
-
-
-@dataclass(frozen=True, repr=False)
-class Evaluation:
-    """The outcome of all attacks on N images.
-
-    Attributes:
-        clean: accuracy without an attack.
-        robust: share of images that are classified rightly under every attack.
-        rows: one for each attack, in the order they ran.
-        broken_by: [N], the number of the attack that broke an image, or `CLEAN`, or `STANDING`.
-        adversarial: [N, ...], the image that broke it, or the image itself.
-        linf: the largest change of a pixel, [N].
-        l2: the Euclidean norm of the change, [N].
-        plan: how the network ran, in words (see `fast_network`).
-        seed: of the attacks.
-
-    Example:
-        >>> from multiway.attacks import FGSM
-        >>> network, images = nn.Linear(2, 2, bias=False), torch.eye(2)
-        >>> _ = network.weight.data.copy_(3 * torch.eye(2))
-        >>> evaluate(network, images, [0, 1], FGSM(Linf(0.75)))
-        Evaluation(clean 100.0 % [34.2, 100.0], robust 0.0 % [0.0, 65.8] (n=2, seed 0)
-        under FGSM, Linf 0.75 on ce)
-    """
-
-    clean: Interval
-    robust: Interval
-    rows: tuple[Row, ...]
-    broken_by: Tensor
-    adversarial: Tensor
-    linf: Tensor
-    l2: Tensor
-    plan: str
-    seed: int = 0
-
-    def __repr__(self) -> str:
-        clean, robust = (str(each).rpartition(" (")[0] for each in (self.clean, self.robust))
-        drawn = f"(n={self.robust.n}, seed {self.seed})"
-        under = "; ".join(
-            f"{row.words}{f' on {row.objective}' if row.objective else ''}" for row in self.rows
-        )
-        return f"Evaluation(clean {clean}, robust {robust} {drawn} under {under})"
-
-    @property
-    def warnings(self) -> dict[str, str]:
-        """What users should know, by kind; of the first attack that has something of that kind."""
-        kinds: dict[str, str] = {}
-        for row in self.rows:
-            for kind, note in row.notes.items():
-                kinds.setdefault(kind, str(note))
-        return kinds
-
-    def cells(self, row: str, **common: Any) -> tuple[Cell, ...]:
-        """The clean accuracy, and after each attack what is left of it; `common` fields for all.
-
-        Example:
-            >>> from multiway.attacks import FGSM
-            >>> network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
-            >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
-            >>> evaluation = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="ce")])
-            >>> [(cell.column, cell.attack) for cell in evaluation.cells("mine")]
-            [('clean', None), ('fgsm-ce', 'FGSM, Linf 0.5')]
-        """
-        clean = Cell.of(row, "clean", self.clean, "accuracy", **common)
-        attacked = (
-            Cell.of(
-                row, each.attack, each.accuracy, "accuracy",
-                **{"objective": each.objective, "attack": each.words, "white_box": True, **common},
-            )
-            for each in self.rows
-        )  # fmt: skip
-        return (clean, *attacked)
-
-    def details(self) -> dict[str, Any]:
-        """Facts that are no figures, as JSON: what each attack did and cost, and its warnings."""
-        counts = [
-            {key: value for key, value in asdict(row).items() if key not in ("accuracy", "notes")}
-            for row in self.rows
-        ]
-        return {
-            "attacks": counts,
-            "largest_linf": float(self.linf.max()),
-            "largest_l2": float(self.l2.max()),
-            "plan": self.plan,
-            "warnings": self.warnings,
-        }
+__all__ = ["evaluate", "predict", "score"]
 
 
 def evaluate(
@@ -173,6 +42,7 @@ def evaluate(
     labels: Any = None,
     attacks: Attack | Sequence[Attack] = (),
     *,
+    eps: Sequence[float] | None = None,
     batch_size: int = 250,
     seed: int = 0,
     directory: Path | str | None = None,
@@ -189,6 +59,11 @@ def evaluate(
             (then name the attacks: `attacks=`). Bytes are divided by 255.
         labels: [N].
         attacks: untargeted; one or several.
+        eps: radii, in place of those of the attacks, which share a norm: `Evaluation.curve` then
+            is the accuracy at each. An attack meets the radii in rising order, each with the images
+            that stand there; one that looks for the nearest adversarial image (`Attack.minimal`)
+            runs once, without a bound. An image counts as broken from the distance of the nearest
+            point that any attack has found, so the curve never rises.
         batch_size: images attacked together.
         seed: of all randomness.
         directory: the folder of a `Store` in which each finished batch is kept under a hash of all
@@ -204,6 +79,9 @@ def evaluate(
         >>> evaluation = evaluate(network, images, labels, [FGSM(Linf(0.5), objective="margin")])
         >>> evaluation.clean.value, evaluation.rows[0].attacked
         (1.0, 8)
+        >>> curve = evaluate(network, images, labels, FGSM(Linf(1)), eps=[0.01, 0.1]).curve
+        >>> [point.eps for point in curve], curve[1].accuracy.value <= curve[0].accuracy.value
+        ([0.01, 0.1], True)
     """
     attacks = [attacks] if isinstance(attacks, Attack) else list(attacks)
     if not attacks:
@@ -211,9 +89,11 @@ def evaluate(
     check_count("batch_size", batch_size)
     check_model(model)
     images, labels = labelled_images(images, labels, attacks[0].threat.bounds)
-    for attack in attacks:
-        check_images(images, attack.threat)
     attacks = [attack.on(model) for attack in attacks]
+    radii = _radii(eps, attacks)
+    for attack in attacks:
+        for radius in radii or (attack.threat.eps,):
+            check_images(images, replace(attack.threat, eps=radius))
     names = _distinct([attack_name(attack) for attack in attacks])
     scores = score(model, images, batch_size)
     check_scores(scores)
@@ -223,31 +103,66 @@ def evaluate(
     state = _State(images, predictions == labels)
     rows: list[Row] = []
     for number, (name, attack) in enumerate(zip(names, attacks, strict=True)):
-        standing = state.standing()
-        batches: list[Batch] = []
-        done = 0
-        for places, batch in attack_batches(
-            attack, model, images, labels, standing,
-            batch_size=batch_size, seed=seed, cache=cache,
-        ):  # fmt: skip
-            batches.append(batch)
-            done += len(places)
-            state.take_in(number, places, batch.result)
-            if progress is not None:
-                progress(Progress(name, done, len(standing), len(state.standing())))
-        notes = show_warnings(batches, known={kind for row in rows for kind in row.notes})
-        rows.append(_row(name, attack, batches, state, notes))
+        parts: list[tuple[Tensor, Batch]] = []
+        for each, spared in _rounds(attack, radii):
+            chosen, done = state.standing(spared), 0
+            for places, batch in attack_batches(
+                each, model, images, labels, chosen,
+                batch_size=batch_size, seed=seed, cache=cache,
+            ):  # fmt: skip
+                parts.append((places, batch))
+                done += len(places)
+                state.take_in(number, places, batch.result, each.threat)
+                if progress is not None:
+                    progress(Progress(name, done, len(chosen), len(state.standing(spared))))
+        known = {kind for row in rows for kind in row.notes}
+        notes = show_warnings([batch for _, batch in parts], known)
+        rows.append(_row(name, attack, radii, parts, state, notes))
+    if radii:
+        state.forget_beyond(_at(attacks[0], radii[-1]).threat)
     return Evaluation(
         clean=proportion(int((predictions == labels).sum()), len(images)),
-        robust=proportion(len(state.standing()), len(images)),
+        robust=state.accuracy(),
         rows=tuple(rows),
         broken_by=state.broken_by,
         adversarial=state.adversarial,
         linf=Linf.size(state.adversarial, images),
         l2=L2.size(state.adversarial, images),
+        l1=L1.size(state.adversarial, images),
         plan=_plan(model, images, scores),
         seed=seed,
     )
+
+
+def _radii(eps: Sequence[float] | None, attacks: Sequence[Attack]) -> tuple[float, ...]:
+    """The radii of a curve in rising order, each once; none where none are asked for."""
+    if eps is None:
+        return ()
+    threats = {(type(attack.threat).__name__, attack.threat.bounds) for attack in attacks}
+    if len(threats) > 1:
+        kinds = " and ".join(sorted(f"{norm} in {bounds}" for norm, bounds in threats))
+        raise MultiwayError(f"a curve against eps has one norm and bounds, not {kinds}")
+    if isinstance(eps, Real | str) or not len(eps):
+        raise MultiwayError(f"eps are the radii of a curve, such as [0.1, 0.2], not {eps!r}")
+    for radius in eps:
+        replace(attacks[0].threat, eps=radius)  # which refuses what is no radius
+    return tuple(sorted({float(radius) for radius in eps}))
+
+
+def _rounds(attack: Attack, radii: Sequence[float]) -> Iterator[tuple[Attack, Threat | None]]:
+    """The attack as it runs, and the ball in which an image must be broken to be spared it."""
+    if not radii:
+        yield attack, None
+    elif attack.minimal:
+        # One that is broken at the smallest radius is broken at all.
+        yield _at(attack, math.inf), _at(attack, radii[0]).threat
+    else:
+        for radius in radii:
+            yield _at(attack, radius), _at(attack, radius).threat
+
+
+def _at(attack: Attack, radius: float) -> Attack:
+    return replace(attack, threat=replace(attack.threat, eps=radius))
 
 
 def predict(model: nn.Module, images: Tensor, batch_size: int) -> tuple[Tensor, int]:
@@ -284,37 +199,75 @@ class _State:
     """What is known of each image while attacks run."""
 
     def __init__(self, images: Tensor, right: Tensor) -> None:
-        self.adversarial = images.clone()
+        self.images, self.adversarial = images, images.clone()
         self.broken_by = torch.where(right, STANDING, CLEAN)
 
-    def standing(self) -> Tensor:
-        return (self.broken_by == STANDING).nonzero().squeeze(1)
+    def broken(self, threat: Threat | None = None) -> Tensor:
+        """Who has been broken, [N]; by a point inside `threat`, where that is given."""
+        known = self.broken_by != STANDING
+        return known if threat is None else known & threat.contains(self.adversarial, self.images)
 
-    def take_in(self, number: int, places: Tensor, result: AttackResult) -> None:
-        index = places[result.success]
-        self.adversarial[index] = result.adversarial[result.success]
-        self.broken_by[index] = number
+    def standing(self, threat: Threat | None = None) -> Tensor:
+        """The places of all others."""
+        return (~self.broken(threat)).nonzero().squeeze(1)
+
+    def accuracy(self, threat: Threat | None = None) -> Interval:
+        """Their share."""
+        return proportion(len(self.standing(threat)), len(self.images))
+
+    def take_in(self, number: int, places: Tensor, result: AttackResult, threat: Threat) -> None:
+        """Keep what broke an image that stood, or is nearer than what did."""
+        index, points = places[result.success], result.adversarial[result.success]
+        known, images = self.adversarial[index], self.images[index]
+        nearer = threat.size(points, images) < threat.size(known, images)
+        nearer |= self.broken_by[index] == STANDING
+        self.adversarial[index[nearer]] = points[nearer]
+        self.broken_by[index[nearer]] = number
+
+    def forget_beyond(self, threat: Threat) -> None:
+        """Images that were broken outside of `threat` alone have not been broken."""
+        beyond = self.standing(threat)
+        self.adversarial[beyond] = self.images[beyond]
+        self.broken_by[beyond] = STANDING
 
 
 def _row(
-    name: str, attack: Attack, batches: Sequence[Batch], state: _State, notes: dict[str, Note]
+    name: str,
+    attack: Attack,
+    radii: Sequence[float],
+    parts: Sequence[tuple[Tensor, Batch]],
+    state: _State,
+    notes: dict[str, Note],
 ) -> Row:
     def total(field: str) -> int:
-        return sum(int(getattr(batch.result, field).sum()) for batch in batches)
+        return sum(int(getattr(batch.result, field).sum()) for _, batch in parts)
 
+    def images(field: str | None = None) -> int:
+        """How many were met, at whatever radius, or of these have that field."""
+        marked = torch.zeros_like(state.broken_by, dtype=torch.bool)
+        for places, batch in parts:
+            marked[places if field is None else places[getattr(batch.result, field)]] = True
+        return int(marked.sum())
+
+    at = [_at(attack, radius) for radius in radii]
+    curve = [
+        Point(radius, state.accuracy(each.threat), attack_words(each))
+        for radius, each in zip(radii, at, strict=True)
+    ]
     return Row(
         attack=name,
-        attacked=sum(len(batch.result.success) for batch in batches),
-        broken=total("success"),
-        accuracy=proportion(len(state.standing()), len(state.broken_by)),
+        attacked=images(),
+        broken=images("success"),
+        accuracy=curve[-1].accuracy if curve else state.accuracy(),
         forwards=total("forwards"),
         backwards=total("backwards"),
-        zero_gradients=total("zero_gradients"),
-        nan_gradients=total("nan_gradients"),
-        seconds=sum(batch.seconds for batch in batches),
+        zero_gradients=images("zero_gradients"),
+        nan_gradients=images("nan_gradients"),
+        seconds=sum(batch.seconds for _, batch in parts),
         notes=notes,
-        words=attack_words(attack),
+        words=attack_words(at[-1] if at else attack),
         objective=getattr(attack, "objective", None),
+        curve=tuple(curve),
     )
 
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from multiway.attacks.batches import add_notes
-from multiway.attacks.evaluation import STANDING, Evaluation, Row
+from multiway.attacks.outcome import STANDING, Evaluation, Point, Row
 from multiway.errors import MultiwayError
-from multiway.statistics import proportion
+from multiway.statistics import Interval, proportion
 
 __all__ = ["join_evaluations"]
 
@@ -53,32 +53,40 @@ def join_evaluations(parts: Sequence[tuple[Tensor, Evaluation]]) -> Evaluation:
 
     broken_by = whole("broken_by")
     return Evaluation(
-        clean=proportion(
-            sum(round(each.clean.value * each.clean.n) for each in evaluations), len(order)
-        ),
+        clean=_joined([each.clean for each in evaluations]),
         robust=proportion(int((broken_by == STANDING).sum()), len(order)),
-        rows=_rows(evaluations, broken_by),
+        rows=_rows(evaluations),
         broken_by=broken_by,
         adversarial=whole("adversarial"),
         linf=whole("linf"),
         l2=whole("l2"),
+        l1=whole("l1"),
         plan=evaluations[0].plan,
         seed=evaluations[0].seed,
     )
 
 
-def _rows(evaluations: Sequence[Evaluation], broken_by: Tensor) -> tuple[Row, ...]:
+def _joined(parts: Sequence[Interval]) -> Interval:
+    """The share of all images from those of their parts."""
+    count = sum(round(part.value * part.n) for part in parts)
+    return proportion(count, sum(part.n for part in parts))
+
+
+def _rows(evaluations: Sequence[Evaluation]) -> tuple[Row, ...]:
     rows = []
     for number, first in enumerate(evaluations[0].rows):
         same = [each.rows[number] for each in evaluations]
-        # What stands after this attack: what no attack up to it has broken.
-        standing = int(((broken_by == STANDING) | (broken_by > number)).sum())
+        curve = tuple(
+            Point(point.eps, _joined([row.curve[i].accuracy for row in same]), point.words)
+            for i, point in enumerate(first.curve)
+        )
         rows.append(
             replace(
                 first,
                 attacked=sum(row.attacked for row in same),
                 broken=sum(row.broken for row in same),
-                accuracy=proportion(standing, len(broken_by)),
+                accuracy=_joined([row.accuracy for row in same]),
+                curve=curve,
                 forwards=sum(row.forwards for row in same),
                 backwards=sum(row.backwards for row in same),
                 zero_gradients=sum(row.zero_gradients for row in same),
