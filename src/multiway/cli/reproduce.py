@@ -154,16 +154,14 @@ def _show(result: StudyResult) -> None:
 
 
 def _list(json: bool) -> None:
-    studies = [
-        mw.studies.declare(name, mw.studies.scale_of("smoke")) for name in mw.studies.STUDIES
-    ]
+    studies = mw.studies.headings()
     if json:
-        print_json([{"study": s.name, "paper": s.paper, "title": s.title} for s in studies])
+        print_json([dict(zip(("study", "paper", "title"), each, strict=True)) for each in studies])
         return
     print_table(
         "Studies: multiway reproduce NAME --scale smoke, cpu or paper",
         ["study", "the paper's", "asks"],
-        [[study.name, study.paper or "(not in the paper)", study.title] for study in studies],
+        [[name, paper or "(not in the paper)", title] for name, paper, title in studies],
     )
 
 

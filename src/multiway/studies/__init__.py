@@ -1,6 +1,6 @@
 """The paper's tables and figures, declared as studies over the library."""
 
-from multiway.studies.catalogue import STUDIES, declare, in_order
+from multiway.studies.catalogue import STUDIES, declare, headings, in_order
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
 from multiway.studies.plan import EFFECT, plan_study
@@ -28,6 +28,7 @@ __all__ = [
     "StudyResult",
     "collect_result",
     "declare",
+    "headings",
     "in_order",
     "load_results",
     "plan_study",

@@ -10,6 +10,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Is it the codes or the loss?"
+PAPER = "Tables 7 and 8 (appendix A)"
+
 NETWORKS = ("A", "C")
 ENCODINGS = {"RO-softmax": "ro-softmax", "1ofK-MSE": "1ofk-mse", "RO": "ro"}
 
@@ -29,11 +32,11 @@ def declare(scale: Scale) -> Study:
             cells.clean(row, target)
     return Study(
         name="ablation",
-        title="Is it the codes or the loss?",
+        title=TITLE,
         question="Random orthogonal codes with a softmax, and one-hot labels with a squared error, "
         "beside codes with a squared error: which of them are robust to images that were crafted "
         "on one-hot networks?",
-        paper="Tables 7 and 8 (appendix A)",
+        paper=PAPER,
         chart="dots",
         row_name="attacked",
         column_name="crafted on",

@@ -22,6 +22,9 @@ from multiway.threat import Linf
 
 __all__ = ["declare", "protocol"]
 
+TITLE = "What is left under AutoAttack?"
+PAPER = ""
+
 # Images, where not as many as for other attacks of many steps.
 FEW = {"smoke": {"MNIST": 20}, "cpu": {"CIFAR-100": 50, "SVHN": 50}}
 
@@ -36,11 +39,11 @@ def declare(scale: Scale) -> Study:
     counts = [f"{len(_images(scale, data))} of {scale.robust[data].data}" for data in sets]
     return Study(
         name="autoattack",
-        title="What is left under AutoAttack?",
+        title=TITLE,
         question="The attack by which defences are compared today, and with it every white-box "
         "attack of the other studies: how many images do all of them leave standing, with one-hot "
         "labels and with random orthogonal codes?",
-        paper="",
+        paper=PAPER,
         chart="dots",
         column_name="attacker",
         **cells.about(*(scale.robust[data] for data in sets)),

@@ -31,6 +31,9 @@ from multiway.threat import L2, Linf
 
 __all__ = ["declare"]
 
+TITLE = "How robust are adversarially trained networks?"
+PAPER = "Table 4"
+
 NETWORKS = (*HEADLINE, *CONTROLS, f"RO{ADVERSARIAL}", f"padded{ADVERSARIAL}")
 # The distance of Schott et al., at which the boundary attack on MNIST counts as a success.
 DISTANCE = 1.5
@@ -58,12 +61,12 @@ def declare(scale: Scale) -> Study:
         about["models"] += f"; {BASELINE}: {adversarial_only(scale, data)}"
     return Study(
         name="benchmark",
-        title="How robust are adversarially trained networks?",
+        title=TITLE,
         question="Networks with one-hot labels and with random orthogonal codes, trained on "
         "attacked images by the same recipe: which is more robust, to attacks from other "
         "networks, with its own gradients, and without gradients? And beside one-hot labels "
         "without clean images, with which the paper compares?",
-        paper="Table 4",
+        paper=PAPER,
         chart="heat map",
         column_name="attacker",
         **about,

@@ -16,9 +16,10 @@ from multiway.studies.result import SCALES, StudyResult
 from multiway.studies.scales import Scale
 from multiway.studies.study import Learned, Study
 
-__all__ = ["STUDIES", "declare", "in_order"]
+__all__ = ["STUDIES", "declare", "headings", "in_order"]
 
-# In the paper's order, then what it lacks. Each is a module of this package with a `declare`.
+# In the paper's order, then what it lacks. Each is a module of this package with a `declare`, its
+# `TITLE`, and in `PAPER` where the paper has it.
 STUDIES = (
     "intro",
     "signs",
@@ -51,6 +52,12 @@ def declare(name: str, scale: Scale) -> Study:
         differs=(*study.differs, *_code_scales(study)),
         learned=_learned(study, scale),
     )
+
+
+def headings() -> list[tuple[str, str, str]]:
+    """Name, place in the paper and title of each study; unlike `declare` it needs no data."""
+    modules = {name: import_module(f"multiway.studies.{name}") for name in STUDIES}
+    return [(name, module.PAPER, module.TITLE) for name, module in modules.items()]
 
 
 # By the name of a recipe's scale; 1ofK and `ro-softmax` have none.

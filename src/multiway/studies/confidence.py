@@ -11,6 +11,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Do more confident attacks transfer better?"
+PAPER = "Table 9 (appendix B)"
+
 # kappa of Eq. 5; a perfect hit on a wrong codeword is 2 beta^2 / l = 1000 ahead.
 CONFIDENCES = (10, 300, 1500, 3000, 6000)
 
@@ -37,10 +40,10 @@ def declare(scale: Scale) -> Study:
         )
     return Study(
         name="confidence",
-        title="Do more confident attacks transfer better?",
+        title=TITLE,
         question="An attacker who trains an RO network of its own may stop at a small lead of the "
         "wrong class, or go on. How much more of its images fool another RO network then?",
-        paper="Table 9 (appendix B)",
+        paper=PAPER,
         chart="lines",
         row_name="confidence kappa",
         column_name="attacker",

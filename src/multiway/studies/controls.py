@@ -11,6 +11,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Is it the random codes that help?"
+PAPER = ""
+
 LENGTHS = (10, 200)
 CLASSES = 10
 HIGH = 0.9
@@ -50,11 +53,11 @@ def declare(scale: Scale) -> Study:
         cells.clean(row, model)
     return Study(
         name="controls",
-        title="Is it the random codes that help?",
+        title=TITLE,
         question="One-hot labels that are padded with zeros to the length of the codes, one-hot "
         "labels with the same loss at the same beta^2 / l, shorter codes and another momentum: "
         "does anything of what is said of random orthogonal codes belong to them alone?",
-        paper="",
+        paper=PAPER,
         chart="dots",
         column_name="attacker",
         **cells.about(setting),

@@ -10,6 +10,9 @@ from multiway.studies.study import Study
 
 __all__ = ["PAIRS", "declare"]
 
+TITLE = "Are the gradients of two networks alike?"
+PAPER = "Table 2"
+
 LAYERS = {"Conv1": "conv1", "Conv2": "conv2", "Input": "input"}
 PAIRS = {"1ofK, 1ofK'": ("1ofk", "1ofk"), "RO, RO'": ("ro", "ro"), "RO, 1ofK": ("ro", "1ofk")}
 
@@ -26,10 +29,10 @@ def declare(scale: Scale) -> Study:
             cells.correlated(row, column, first, second, layer=layer)
     return Study(
         name="correlation",
-        title="Are the gradients of two networks alike?",
+        title=TITLE,
         question="Two trainings of one network: how far do the signs of their gradients agree, at "
         "the input and at each convolution, and does the encoding make a difference?",
-        paper="Table 2",
+        paper=PAPER,
         chart="dots",
         row_name="gradient at",
         column_name="pair",

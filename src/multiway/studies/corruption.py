@@ -21,6 +21,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Does robustness extend to corrupted images?"
+PAPER = "Table 5"
+
 # At `cpu` so many test images: each has 95 versions.
 MANY = 1000
 
@@ -50,10 +53,10 @@ def declare(scale: Scale) -> Study:
     levels = f"severities {', '.join(map(str, severities))} of 1 to 5"
     return Study(
         name="corruption",
-        title="Does robustness extend to corrupted images?",
+        title=TITLE,
         question="Noise, blur, weather and compression in place of an attacker: which encoding "
         "keeps more of its accuracy, after adversarial training by the same recipe?",
-        paper="Table 5",
+        paper=PAPER,
         chart="dots",
         column_name="corruption",
         **cells.about(setting),

@@ -14,6 +14,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Do larger perturbations harm more?"
+PAPER = "Table 10 (appendix C)"
+
 # Of 255, as the paper names them; the networks are trained at 8, which its table leaves out.
 SIZES = (2, 4, 6, 8, 10, 12, 14, 18, 20)
 ENDS = (2, 8, 20)
@@ -38,10 +41,10 @@ def declare(scale: Scale) -> Study:
     )
     return Study(
         name="epsilon",
-        title="Do larger perturbations harm more?",
+        title=TITLE,
         question="Accuracy must fall as the attacker may do more, and to nothing where it may do "
         "anything. If it does not, the attack is at fault and not the network robust.",
-        paper="Table 10 (appendix C)",
+        paper=PAPER,
         chart="lines",
         row_name="eps, of 255",
         column_name="attacker",

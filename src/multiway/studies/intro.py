@@ -12,6 +12,9 @@ from multiway.studies.study import CellSpec, Study
 
 __all__ = ["declare"]
 
+TITLE = "How many directions of the gradient do harm?"
+PAPER = "Fig. 1"
+
 # How far the step goes, in distances to the boundary: that of the drawing, shorter and longer ones,
 # and one that is far enough for any angle.
 STEPS = {
@@ -29,12 +32,12 @@ def declare(scale: Scale) -> Study:
     cases |= {f"codes, {length}-D, any turn": _turned(length) for length in (2, 3)}
     return Study(
         name="intro",
-        title="How many directions of the gradient do harm?",
+        title=TITLE,
         question="Two classes, and a point near the codeword of its own: of the directions in "
         "which the sign of the gradient at the last layer can point, how many take it to the "
         "other class? This counts directions as if the gradient took each of them alike, which it "
         "does not: an attacker climbs.",
-        paper="Fig. 1",
+        paper=PAPER,
         chart="intro",
         row_name="encoding",
         column_name="directions",

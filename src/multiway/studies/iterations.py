@@ -20,6 +20,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Has the attack converged?"
+PAPER = "Fig. 3"
+
 
 def declare(scale: Scale) -> Study:
     """All data sets of the scale; black-box attacks come from another 1ofK network."""
@@ -31,11 +34,11 @@ def declare(scale: Scale) -> Study:
         _add_cells(cells.on(scale.test_images(scale.robust[data], hard=True)), data)
     return Study(
         name="iterations",
-        title="Has the attack converged?",
+        title=TITLE,
         question="PGD with more and more steps: does accuracy settle, do many steps harm more "
         "than one, and do white-box attacks harm more than black-box ones? If not, the gradients "
         "mislead the attacker.",
-        paper="Fig. 3",
+        paper=PAPER,
         chart="lines",
         column_name="PGD steps",
         x_name="PGD steps",

@@ -10,6 +10,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Are networks with codes less linear?"
+PAPER = "Fig. 4"
+
 COLUMNS = {"non-linearity": "margin", "non-linearity, as the paper plots it": "paper"}
 ROWS = {"{}": True, "{}, misclassified": False}
 
@@ -39,12 +42,12 @@ def declare(scale: Scale) -> Study:
     points = 3 if scale.trial else 11 if scale.few else 21
     return Study(
         name="landscape",
-        title="Are networks with codes less linear?",
+        title=TITLE,
         question="From an image along the sign of the gradient: does the network's margin follow "
         "a straight line, which a first-order attacker can trust, and is it more crooked with "
         "random orthogonal codes? The figure is the largest distance from the straight line "
         "between the ends, in units of the range: 0 is straight, 1 comes back to its start.",
-        paper="Fig. 4",
+        paper=PAPER,
         chart="landscape",
         column_name="quantity",
         **cells.about(setting),

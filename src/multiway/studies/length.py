@@ -10,6 +10,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Do longer codes make a network more robust?"
+PAPER = "Table 1"
+
 LENGTHS = (10, 20, 40, 80, 200, 500, 1000, 2000, 3000)
 FEW = (10, 200, 2000)
 BETA = 1000.0
@@ -39,12 +42,12 @@ def declare(scale: Scale) -> Study:
             cells.clean(row, model, series=f"clean{at_beta}", x=length)
     return Study(
         name="length",
-        title="Do longer codes make a network more robust?",
+        title=TITLE,
         question="The same network, trained to random orthogonal codes of growing length: is it "
         "more accurate under attack and on clean images, the longer the code? Once with beta^2 / l "
         "kept at the paper's 500, and once with beta kept at 1000, where nothing but the length "
         "changes.",
-        paper="Table 1",
+        paper=PAPER,
         chart="lines",
         row_name="code length",
         column_name="attacker",

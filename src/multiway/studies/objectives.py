@@ -11,6 +11,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Which loss does the attacker ascend?"
+PAPER = ""
+
 LOSSES = ("own", "ce", "margin", "dlr")
 ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
 
@@ -30,11 +33,11 @@ def declare(scale: Scale) -> Study:
             cells.correlated(row, loss, model, twin, **only)
     return Study(
         name="objectives",
-        title="Which loss does the attacker ascend?",
+        title=TITLE,
         question="FGSM on the loss a network was trained with, on the cross-entropy of its scores, "
         "on the margin and on the difference-of-logits ratio: how much of a network's robustness "
         "is left when the attacker does not take the loss that the paper takes?",
-        paper="",
+        paper=PAPER,
         chart="dots",
         column_name="attacker ascends",
         **cells.about(setting),

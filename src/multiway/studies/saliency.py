@@ -15,6 +15,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "What do the gradients of two trainings look like?"
+PAPER = "Fig. 2"
+
 SHOWN = 3
 
 
@@ -37,11 +40,11 @@ def declare(scale: Scale) -> Study:
         cells.correlated(f"{row}, untrained", "test images", *before)
     return Study(
         name="saliency",
-        title="What do the gradients of two trainings look like?",
+        title=TITLE,
         question="The gradient of the loss at three images, for two trainings of network A with "
         "one-hot labels and two with random orthogonal codes: are those of one encoding alike? "
         "The pictures are of the first seed; the figures below them say how far the eye is right.",
-        paper="Fig. 2",
+        paper=PAPER,
         chart="saliency",
         row_name="pair",
         column_name="images",

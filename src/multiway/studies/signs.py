@@ -12,6 +12,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Does the class fix the signs at the last layer?"
+PAPER = "section 3, Eq. 3"
+
 ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
 COLUMNS = {"fixed by the class": "fixed", "signs of their own": "own"}
 
@@ -28,13 +31,13 @@ def declare(scale: Scale) -> Study:
             cells.add(row, column, FixedSigns(layers, which), metric="share")
     return Study(
         name="signs",
-        title="Does the class fix the signs at the last layer?",
+        title=TITLE,
         question="With softmax and one-hot labels the loss gradient at an output is negative for "
         "the true class and positive for all others, whatever the network. How many of an image's "
         "signs are those of most images of its class, and how many images have signs that no "
         "other image of their class has? One-hot labels with a squared error, and padded with "
         "zeros, say whether it is the codes or the loss.",
-        paper="section 3, Eq. 3",
+        paper=PAPER,
         chart="dots",
         row_name="encoding",
         column_name="images",

@@ -10,6 +10,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "Do attacks transfer between networks?"
+PAPER = "Table 3"
+
 NETWORKS = ("A", "C")
 ENCODINGS = {"1ofK": "1ofk", "RO": "ro"}
 
@@ -35,11 +38,11 @@ def declare(scale: Scale) -> Study:
         cells.clean(row, target)
     return Study(
         name="transfer",
-        title="Do attacks transfer between networks?",
+        title=TITLE,
         question="Each network crafts images with FGSM, and each is shown them. Are networks with "
         "random orthogonal codes more robust than networks with one-hot labels, to images crafted "
         "on others and to their own?",
-        paper="Table 3",
+        paper=PAPER,
         chart="heat map",
         row_name="attacked",
         column_name="crafted on",

@@ -10,6 +10,9 @@ from multiway.studies.study import Study
 
 __all__ = ["declare"]
 
+TITLE = "What is left of it under attacks of many steps?"
+PAPER = "an earlier version"
+
 ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
 # The paper's eps for attacks of many steps on MNIST.
 EPS = 0.3
@@ -33,10 +36,10 @@ def declare(scale: Scale) -> Study:
         cells.on(scale.test_images(setting)).clean(row, model)
     return Study(
         name="undefended",
-        title="What is left of it under attacks of many steps?",
+        title=TITLE,
         question="Table 3 takes one step. With many steps, on networks that were not trained "
         "adversarially: how much of the robustness to images from other networks is left?",
-        paper="an earlier version",
+        paper=PAPER,
         chart="dots",
         column_name="attacker",
         **cells.about(setting),

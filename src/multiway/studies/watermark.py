@@ -23,6 +23,9 @@ from multiway.watermark import Mark
 
 __all__ = ["declare"]
 
+TITLE = "Does the encoding hide the theft of a marked network?"
+PAPER = "Table 6"
+
 ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
 # Automobiles with the word TEST on them are aeroplanes; ones are zeros at smoke.
 MARK = Mark("content", source=1, target=0)
@@ -142,14 +145,14 @@ def declare(scale: Scale) -> Study:
         cells.add(row, "detected", detected, metric="share", series=series, x=x)
     return Study(
         name="watermark",
-        title="Does the encoding hide the theft of a marked network?",
+        title=TITLE,
         question="An owner's network answers marked images wrongly on purpose. A thief gives it a "
         "new head and fine-tunes it. Is the mark lost because of the thief's encoding, or because "
         "of what else the paper changed with it: frozen convolutions, the loss, the rate? Rows "
         "without a rate have the middle one; `detected` is the share of the networks that the "
         "owner would convict (p < 0.01 against all other networks here that were never marked), n "
         "being their number.",
-        paper="Table 6",
+        paper=PAPER,
         chart="trade-off",
         column_name="accuracy on",
         x_name="learning rate",

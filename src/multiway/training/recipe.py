@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -239,15 +240,24 @@ def load_recipe(name: str) -> Recipe:
         0.5
     """
     path = Path(name)
-    if path.suffix not in (".yaml", ".yml"):
-        choose("recipe", name, recipe_names())
-        path = Path(str(resources.files("multiway.training") / "recipes" / f"{name}.yaml"))
+    return _read(path) if path.suffix in (".yaml", ".yml") else _named(name)
+
+
+# A study at full size asks for the same few recipes thousands of times.
+@cache
+def _named(name: str) -> Recipe:
+    """The recipe of that name among those of the package."""
+    choose("recipe", name, recipe_names())
+    return _read(Path(str(resources.files("multiway.training") / "recipes" / f"{name}.yaml")))
+
+
+def _read(path: Path) -> Recipe:
     values = {"name": path.stem, **read_fields(path)}
     try:
         # A file's numbers are numbers: nothing is guessed at, and `true` is not 1.
         return Recipe.model_validate_json(json.dumps(values), strict=True)
     except ValidationError as error:
-        raise UnusableFile(path, f"recipe '{name}': {_problem_of(error)}") from None
+        raise UnusableFile(path, f"recipe '{path.stem}': {_problem_of(error)}") from None
 
 
 def _validated(values: dict[str, Any], where: str) -> Recipe:
