@@ -27,7 +27,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["browser", "explorers"]
+pytest_plugins = ["browser", "explorers", "wheels"]
 
 # Tables in tests are as wide as in a pipe, whoever starts the tests.
 os.environ.pop("COLUMNS", None)

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-from conftest import Shared, cell, cells, command, invoke
+from conftest import Shared, cell, cells, invoke
 from multiway.data.corruptions import KINDS
+from wheels import install_wheel, run_outside
 
 NAMES = ["1ofk-0", "1ofk-1", "ro-2", "ro-3", "padded-4"]
 SMALL = ("demo", "--backbone", "wong", "--limit", "8", "--out", "demo")
 
 
 @pytest.fixture(scope="module")
-def folder(shared: Shared) -> Path:
-    """Where a newcomer has run the demonstration, in a process of its own."""
-    pytest.importorskip("mlxtend")
+def folder(shared: Shared, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a newcomer has run the demonstration, from the wheel with its extra."""
 
     def make(folder: Path) -> None:
-        words = command(*SMALL, "--epochs", "1", "--json")
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
+        programs = install_wheel(wheel, tmp_path_factory.mktemp("installed"), "demo")
+        words = (*SMALL, "--epochs", "1", "--json")
+        done = run_outside(programs / "multiway", *words, folder=folder)
         assert done.stderr.endswith("multiway explore demo/1ofk-0 demo/ro-2\n")
         (folder / "printed.json").write_text(done.stdout)
 
