@@ -11,25 +11,24 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, TextIO
 
 import typer
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
-    TimeRemainingColumn,
 )
-from rich.table import Table
 from rich.text import Text
 
+from multiway.cli.time_left import LeftColumn, TimeLeft, span
 from multiway.errors import visible
 
 __all__ = [
@@ -42,9 +41,9 @@ __all__ = [
     "deliver",
     "print_json",
     "print_rich",
-    "print_table",
     "print_text",
     "results_on",
+    "results_width",
     "say",
     "shown",
     "terminal",
@@ -162,28 +161,25 @@ def print_text(text: str) -> None:
     _results[-1].write(visible(text) + "\n")
 
 
+def results_width() -> int:
+    """How many characters a line of stdout takes."""
+    return terminal(_results[-1]).width
+
+
 def print_rich(*parts: RenderableType) -> None:
     """Tables and styled text on stdout."""
     terminal(_results[-1]).print(*parts, sep="\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A table on stdout; names in it are shown as they are, whatever they look like."""
-    table = Table(title=shown(title), title_justify="left", title_style="bold")
-    for index, column in enumerate(columns):
-        table.add_column(shown(column), justify="left" if index == 0 else "right")
-    for row in rows:
-        table.add_row(*map(shown, row))
-    print_rich(table)
-
-
 class Bar:
     """A progress bar on stderr; where nobody looks on (a file, a pipe), a line now and then."""
 
-    def __init__(self, *columns: ProgressColumn | str, transient: bool = True) -> None:
+    def __init__(self, *columns: ProgressColumn, transient: bool = True) -> None:
         self.live = sys.stderr.isatty()
         self.progress = Progress(
-            *(columns or Progress.get_default_columns()),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            *columns,
             console=terminal(sys.stderr), transient=transient, disable=not self.live,
         )  # fmt: skip
         self._last_line = time.monotonic()
@@ -200,17 +196,18 @@ class Bar:
 @contextmanager
 def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
     """A progress bar with the time left; yields a function that moves it on by n."""
-    drawn, started, done = Bar(), time.monotonic(), 0
+    drawn, left, done = Bar(TaskProgressColumn(), LeftColumn()), TimeLeft(), 0
+    left.at(0, total, time.monotonic())
     with drawn.progress as progress:
-        task = progress.add_task(escape(visible(label)), total=total)
+        task = progress.add_task(visible(label), total=total)
 
         def advance(count: int) -> None:
             nonlocal done
             done += count
             progress.advance(task, count)
-            if drawn.line_is_due() and done:
-                left = (time.monotonic() - started) / done * (total - done)
-                say(f"{label}: {done} of {total}, {left:.0f} s left")
+            seconds = left.at(done, total, time.monotonic())
+            if drawn.line_is_due() and seconds is not None:
+                say(f"{label}: {done} of {total}, {span(seconds)} left")
 
         yield advance
 
@@ -219,11 +216,9 @@ def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
 def attack_progress() -> Iterator[Callable[[Any], None]]:
     """A bar for each attack of an evaluation: images done, and how many stand; a line elsewhere."""
     drawn = Bar(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[standing]} stand, left"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[standing]} stand"),
+        LeftColumn(),
         transient=False,
     )
     tasks: dict[str, Any] = {}
@@ -247,13 +242,10 @@ class TrainingProgress:
     def __init__(self, label: str) -> None:
         self._label = label
         self._bar = Bar(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[figures]}"),
             TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            LeftColumn(),
             transient=False,
         )
         self._task = self._bar.progress.add_task(visible(label), total=None, figures="")

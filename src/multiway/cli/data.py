@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
+from rich.text import Text
 
 import multiway as mw
-from multiway.cli.console import print_json, print_rich, print_text, shown
+from multiway.cli.console import print_json, print_text, shown
 from multiway.cli.edge import App
+from multiway.cli.tables import print_table
 
 __all__ = ["app"]
 
@@ -45,13 +46,15 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"data_dir": str(directory), "datasets": [asdict(row) for row in rows]})
         return
-    _print_table(
+    print_table(
         f"data directory: {directory}",
         ("name", "state", "train", "test", "about", "where"),
         [
-            (row.name, row.state, _count(row.train), _count(row.test), row.about, row.where)
+            (row.name, _state(row.state), *map(_count, (row.train, row.test)), row.about, row.where)
             for row in rows
         ],
+        sentences=("state", "about", "where"),
+        rest=("where",),
     )
     print_text("Your own data: folder:DIR (a folder of images a class) or npz:FILE.")
 
@@ -94,10 +97,11 @@ def verify(
         files = [asdict(row) for row in rows]
         print_json({"data_dir": str(directory), "altered": altered, "files": files})
     elif rows:
-        _print_table(
+        print_table(
             f"data directory: {directory}",
             ("data set", "state", "file", "detail"),
-            [(row.dataset, row.state, row.file, row.detail) for row in rows],
+            [(row.dataset, _state(row.state), row.file, row.detail) for row in rows],
+            sentences=("state", "file", "detail"),
         )
     else:
         print_text(f"No data set is in {directory}: run `multiway data fetch NAME`.")
@@ -109,12 +113,6 @@ def _count(number: int | None) -> str:
     return "" if number is None else f"{number:,}"
 
 
-def _print_table(title: str, columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    """A table whose second column is a state, shown in its colour."""
-    table = Table(title=shown(title), title_justify="left")
-    for column in columns:
-        # Names and paths are for copying: they wrap whole rather than lose their end.
-        table.add_column(column, overflow="fold")
-    for name, state, *rest in rows:
-        table.add_row(shown(name), shown(state, _COLOURS[state]), *map(shown, rest))
-    print_rich(table)
+def _state(state: str) -> Text:
+    """A state in its colour."""
+    return shown(state, _COLOURS[state])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
-from multiway.cli.console import bar, print_table, say
+from multiway.cli.console import bar, say
 from multiway.cli.examine import Examination, Outcome
 from multiway.cli.options import (
     DataDir,
@@ -22,6 +22,7 @@ from multiway.cli.options import (
     TrustedBackbone,
     Weights,
 )
+from multiway.cli.tables import print_table
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -224,6 +225,6 @@ def _show(key: Key, accused: list[Measured], detections: list[Detection]) -> Non
     title = (
         f"Is the mark there? {key.measuring.name}, second half of the test images, 95 % intervals"
     )
-    print_table(title, columns, rows)
+    print_table(title, columns, rows, rest=("encoding", "start"), keep=("mark", "verdict"))
     for detection in detections:
         say(f"{detection.suspect}: {detection.verdict}")

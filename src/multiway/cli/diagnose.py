@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 import multiway as mw
 from multiway.cli.attack_options import NORMS, Eps, Norm, choose_threat
 from multiway.cli.console import Bar, command_line, print_json, print_rich, say, shown
 from multiway.cli.examine import Examination, examines
 from multiway.cli.options import MOST
+from multiway.cli.tables import print_table
 from multiway.errors import MultiwayError, choose, visible
 
 if TYPE_CHECKING:
@@ -166,24 +166,23 @@ def _write(out: Path, diagnoses: dict[str, Diagnosis], result: Result) -> Path:
 
 def _show(name: str, diagnosis: Diagnosis) -> None:
     """The checklist as a table on stdout, and the verdict below it."""
-    table = Table(
-        title=shown(
-            f"{name}: {diagnosis.threat}, n={diagnosis.clean.n}, seed {diagnosis.seed}; "
-            "in brackets 95 % intervals"
-        ),
-        title_justify="left",
-        title_style="bold",
-        show_lines=True,
-        expand=True,
+    print_table(
+        f"{name}: {diagnosis.threat}, n={diagnosis.clean.n}, seed {diagnosis.seed}; "
+        "in brackets 95 % intervals",
+        ("check", "", "measured", "fails if", "what it means"),
+        [
+            (
+                item.question,
+                shown(mw.report.BADGES[item.status], _COLOURS[item.status]),
+                *(item.measured, item.threshold, item.meaning),
+            )
+            for item in diagnosis.items
+        ],
+        sentences=("check", "measured", "fails if", "what it means"),
+        rest=("fails if",),
+        lines=True,
     )
-    widths = {"check": 3, "": 0, "measured": 6, "fails if": 4, "what it means": 4}
-    for column, ratio in widths.items():
-        table.add_column(column, overflow="fold", no_wrap=not ratio, ratio=ratio or None)
-    for item in diagnosis.items:
-        badge = shown(mw.report.BADGES[item.status], _COLOURS[item.status])
-        words = (item.measured, item.threshold, item.meaning)
-        table.add_row(shown(item.question), badge, *map(shown, words))
-    print_rich(table, shown(diagnosis.verdict, "bold"))
+    print_rich(shown(diagnosis.verdict, "bold"))
     for kind, text in diagnosis.warnings.items():
         say(f"warning: {kind}: {text}")
 
@@ -192,17 +191,13 @@ def _show(name: str, diagnosis: Diagnosis) -> None:
 def _progress(name: str) -> Iterator[Any]:
     """A bar on a terminal, with what is being done; a line a step elsewhere."""
     progress_bar = Bar(
-        TextColumn("diagnosing {task.fields[name]}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}", markup=False),
+        MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[what]}", markup=False)
     )
     with progress_bar.progress as progress:
-        task = progress.add_task("", total=None, name=visible(name))
+        task = progress.add_task(f"diagnosing {visible(name)}", total=None, what="")
 
         def show(what: str, done: int, total: int) -> None:
-            progress.update(task, description=what, completed=done, total=total)
+            progress.update(task, what=what, completed=done, total=total)
             if not progress_bar.live:
                 say(f"diagnosing {name}: {done} of {total}, {what}")
 

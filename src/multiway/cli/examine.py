@@ -20,7 +20,8 @@ import typer
 
 import multiway as mw
 from multiway.cli import options
-from multiway.cli.console import print_json, print_table, say
+from multiway.cli.console import print_json, say
+from multiway.cli.tables import print_table
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -208,7 +209,10 @@ def _charts(result: Result, stem: str) -> dict[str, Figure]:
 def print_result(result: Result) -> None:
     """The tables of a result on stdout."""
     for table in mw.report.result_tables(result):
-        print_table(f"{result.title}. {table.title}; {table.caption}", table.columns, table.rows)
+        print_table(
+            f"{result.title}. {table.title}; {table.caption}", table.columns, table.rows,
+            rest=("other encoding", "difference", "n", "seeds"), keep=("ours", "attack"),
+        )  # fmt: skip
 
 
 @contextmanager

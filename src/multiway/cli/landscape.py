@@ -10,9 +10,10 @@ import typer
 
 import multiway as mw
 from multiway.cli.attack_options import Objectives, paper_eps
-from multiway.cli.console import bar, print_table
+from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, examines
 from multiway.cli.options import Number, Samples, choose_samples
+from multiway.cli.tables import print_table
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:

@@ -7,16 +7,18 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 
 from multiway.cli.console import LINE_EVERY, say, shown, terminal
+from multiway.cli.time_left import Steady, span
 
 if TYPE_CHECKING:
     from multiway.artifact import Artifact
     from multiway.engine import Finished
 
-__all__ = ["LiveTable", "span"]
+__all__ = ["LiveTable"]
 
 
 class LiveTable:
@@ -30,6 +32,7 @@ class LiveTable:
         self._done = self._there = self._failed = self._others = 0
         # Seconds that were guessed and that were taken, of what is finished.
         self._guessed = self._taken = 0.0
+        self._steady = Steady()
         self._started = self._last_line = time.monotonic()
         self._live: Live | None = None
         if sys.stderr.isatty():
@@ -104,11 +107,13 @@ class LiveTable:
         return max(0.0, rest) / self._capacity
 
     def _line(self) -> str:
-        gone = time.monotonic() - self._started
+        now = time.monotonic()
+        seconds = self._steady.follow(self.left(), now)
         others = f", {self._others} made by another process" if self._others else ""
         failed = f"{others}, {self._failed} failed" if self._failed else others
-        left = f", {len(self._left)} left, about {span(self.left())}" if self._left else ""
-        return f"{self._done} made, {self._there} there before{failed}{left}; {span(gone)} so far"
+        left = f", {len(self._left)} left, about {span(seconds)}" if self._left else ""
+        gone = span(now - self._started)
+        return f"{self._done} made, {self._there} there before{failed}{left}; {gone} so far"
 
     def _say_now_and_then(self) -> None:
         if self._live is None and time.monotonic() - self._last_line > LINE_EVERY:
@@ -121,22 +126,12 @@ class LiveTable:
         self._last_line = time.monotonic()
         self.note(text)
 
-    def _table(self) -> Table:
-        table = Table(title=self._line(), title_justify="left")
-        for name in ("running", "done", "for"):
-            table.add_column(name, justify="left" if name == "running" else "right")
+    def _table(self) -> Group:
+        table = Table()
+        # A long title ends in dots: what is done and for how long stays in sight.
+        table.add_column("running", no_wrap=True, overflow="ellipsis")
+        for name in ("done", "for"):
+            table.add_column(name, justify="right", no_wrap=True)
         for artifact, since, share in list(self._running.values()):
             table.add_row(shown(artifact.title()), f"{share:.0%}", span(time.monotonic() - since))
-        return table
-
-
-def span(seconds: float) -> str:
-    """Seconds as people say them.
-
-    Example:
-        >>> span(42), span(600), span(9000)
-        ('42 s', '10 min', '2.5 h')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+        return Group(shown(self._line()), table)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
-from multiway.cli.console import print_json, print_table, say
+from multiway.cli.console import print_json, say
 from multiway.cli.options import Json, StoreDir, default_store
+from multiway.cli.tables import print_table
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
@@ -136,5 +137,7 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
         )
         rows = [[v.claim, v.kind, each.name, each.scale, v.verdict, v.why] for each, v in judged]
         columns = ["claim", "kind", "study", "scale", "verdict", "why"]
-        print_table(f"Verdicts, {said}", columns, rows)
+        print_table(
+            f"Verdicts, {said}", columns, rows, sentences=("claim", "why"), rest=("kind", "scale")
+        )
     say(f"written: {', '.join(str(path) for path in written)}")

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import multiway as mw
-from multiway.cli.console import print_json, print_table, say
+from multiway.cli.console import print_json, say
 from multiway.cli.examine import print_result
 from multiway.cli.launch import PER_CORE
-from multiway.cli.live_table import LiveTable, span
+from multiway.cli.live_table import LiveTable
 from multiway.cli.options import DataDir, Device, Json, StoreDir, default_store
+from multiway.cli.tables import print_table
+from multiway.cli.time_left import span
 from multiway.errors import MultiwayError, choose
 from multiway.processes import cores
 
@@ -150,6 +152,7 @@ def _show(result: StudyResult) -> None:
             "Claims",
             ["claim", "kind", "verdict", "why"],
             [[each.text, each.kind, each.verdict, each.why] for each in result.verdicts],
+            sentences=("claim", "why"),
         )
 
 
@@ -162,6 +165,7 @@ def _list(json: bool) -> None:
         "Studies: multiway reproduce NAME --scale smoke, cpu or paper",
         ["study", "the paper's", "asks"],
         [[name, paper or "(not in the paper)", title] for name, paper, title in studies],
+        sentences=("the paper's", "asks"),
     )
 
 

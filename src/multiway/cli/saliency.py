@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import multiway as mw
 from multiway.cli.attack_options import Objectives
-from multiway.cli.console import bar, print_table
+from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, examines
 from multiway.cli.options import Samples, choose_samples
+from multiway.cli.tables import print_table
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
