@@ -140,10 +140,14 @@ def shown(text: str, style: str = "") -> Text:
     return Text(visible(text), style)
 
 
-def terminal(stream: TextIO | Results) -> Console:
-    """Where rich writes on `stream`: as wide as the terminal or $COLUMNS, wide without either."""
+def terminal(stream: TextIO | Results, least: int = 0) -> Console:
+    """Where rich writes on `stream`: as wide as the terminal or $COLUMNS.
+
+    Without either, which is a file or a pipe, it is wide, and at least `least` wide.
+    """
     known = stream.isatty() or "COLUMNS" in os.environ
-    return Console(file=stream, width=None if known else WIDE, highlight=False)  # type: ignore[arg-type]
+    width = None if known else max(WIDE, least)
+    return Console(file=stream, width=width, highlight=False)  # type: ignore[arg-type]
 
 
 def command_line() -> str:
@@ -161,14 +165,14 @@ def print_text(text: str) -> None:
     _results[-1].write(visible(text) + "\n")
 
 
-def results_width() -> int:
-    """How many characters a line of stdout takes."""
-    return terminal(_results[-1]).width
+def results_width(least: int = 0) -> int:
+    """How many characters a line of stdout takes; `least` where nothing limits it."""
+    return terminal(_results[-1], least).width
 
 
-def print_rich(*parts: RenderableType) -> None:
+def print_rich(*parts: RenderableType, least: int = 0) -> None:
     """Tables and styled text on stdout."""
-    terminal(_results[-1]).print(*parts, sep="\n")
+    terminal(_results[-1], least).print(*parts, sep="\n")
 
 
 class Bar:

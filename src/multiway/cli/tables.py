@@ -96,7 +96,8 @@ def print_table(
     """
     texts = [[cell if isinstance(cell, Text) else shown(cell) for cell in row] for row in rows]
     grid = Grid(list(columns), texts, [column in sentences for column in columns])
-    room, needed = max(results_width(), NARROWEST), grid.width()
+    needed = grid.width()
+    room = max(results_width(needed), NARROWEST)
     missing = _fit(grid, room, rest, keep)
     table = Table(show_lines=lines)
     for index, width in enumerate(grid.widths(room)):
@@ -105,7 +106,7 @@ def print_table(
         table.add_column(head, width=width, overflow="fold", justify=justify)  # type: ignore[arg-type]
     for row in grid.texts:
         table.add_row(*row)
-    print_rich(shown(title, "bold"), table)
+    print_rich(shown(title, "bold"), table, least=needed)
     if missing:
         print_text(
             f"Left out at {room} columns: {', '.join(missing)}; see COLUMNS={needed} or --json."
