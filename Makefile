@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEV := .venv/.dev
 
-.PHONY: demo test fuzz check figures benchmark format wheel clean
+.PHONY: demo test fuzz check docs figures benchmark format wheel clean
 
 demo: $(READY)
 	$(BIN)/multiway demo --out multiway-demo
@@ -23,6 +23,14 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The site, in site/: it opens from the disk, index.html first, and asks no other host.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+.venv/.docs: $(READY)
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[docs]"
+	touch $@
 
 format: $(DEV)
 	$(BIN)/ruff check --fix .

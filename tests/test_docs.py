@@ -11,14 +11,17 @@ import re
 import shlex
 import tomllib
 from collections.abc import Collection
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+import yaml
 from torch import nn
 from typer.main import get_command
 
+import multiway as mw
 from conftest import Command
 from multiway.analysis import Budget, diagnose
 from multiway.attacks import ATTACKS
@@ -145,6 +148,36 @@ def test_links_to_sections_lead_somewhere() -> None:
             assert section in anchors, f"{page.name} links to {name}#{section}"
 
 
+def nav_pages(part: Any) -> list[str]:
+    """The pages below a part of the site's navigation, in order."""
+    if isinstance(part, str):
+        return [part]
+    inner = part if isinstance(part, list) else list(part.values())
+    return [page for each in inner for page in nav_pages(each)]
+
+
+def test_the_site_shows_every_page_and_example_once() -> None:
+    shown = nav_pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
+    pages = [path.name for path in (ROOT / "docs").glob("*.md")]
+    examples = [f"examples/{path.stem}.md" for path in (ROOT / "examples").glob("*.py")]
+    assert sorted(shown) == sorted(pages + examples)
+
+
+def test_the_reference_has_every_public_name_once() -> None:
+    named = [
+        name
+        for page in ("reference.md", "modules.md")
+        for name in re.findall(r"^::: multiway\.(\w+)$", (ROOT / "docs" / page).read_text(), re.M)
+    ]
+    assert sorted(named) == sorted(mw.__all__)
+    # What `mw` gives itself is left out where its module stands.
+    page = (ROOT / "docs/modules.md").read_text()
+    for module, left_out in re.findall(r"^::: multiway\.(\w+)\n.*\n.*\(([\w|]+)\)", page, re.M):
+        home = import_module(f"multiway.{module}")
+        both = {name for name in home.__all__ if getattr(home, name) is getattr(mw, name, None)}
+        assert set(left_out.split("|")) == both, module
+
+
 def plain_blocks(page: Path) -> list[str]:
     """The Python blocks without a prompt, which no doctest runs."""
     blocks: list[str] = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
@@ -183,9 +216,30 @@ def test_a_result_is_read_as_the_page_shows(
     assert any(re.fullmatch(r"ro ro [\d.]+\* \[[\d.]+, [\d.]+\]", line) for line in lines)
 
 
+def test_the_tutorial_prints_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/tutorial.md").read_text()
+    pieces = re.findall(r"^```python\n(.*?)^```\n+```text\n(.*?)^```", page, re.M | re.S)
+    assert len(pieces) == page.count("```python")
+    names: dict[str, Any] = {}
+    for code, shown in pieces:
+        exec(code, names)
+        printed = capsys.readouterr().out
+        if "diagnosis" in code:  # where other machines may find another check, or the images fewer
+            assert "is not evidence" in printed
+            assert "is not evidence" in shown
+            assert names["diagnosis"].failed
+            continue
+        numbers = r"\d+\.?\d*"
+        assert re.sub(numbers, "#", printed) == re.sub(numbers, "#", shown)
+        for here, there in zip(
+            re.findall(numbers, printed), re.findall(numbers, shown), strict=True
+        ):
+            assert float(here) == pytest.approx(float(there), abs=5)  # points; machines differ
+
+
 def test_every_other_python_block_has_a_prompt() -> None:
     with_plain = {page.name for page in PAGES if plain_blocks(page)}
-    assert with_plain == {"README.md", "studies.md"}
+    assert with_plain == {"README.md", "studies.md", "tutorial.md"}
 
 
 def column(page: str, heading: str, number: int = 0) -> list[str]:
