@@ -6,8 +6,8 @@
 # levels of grey and so has no gradient; and after adversarial training in five lines. PGD on
 # cross-entropy, the usual first attack, flatters one of them.
 #
-# It takes about a minute and a half on one core; `MULTIWAY_SMALL=1` makes it seconds, and its figures
-# meaningless.
+# It takes about a minute and a half on one core; `MULTIWAY_SMALL=1` makes it seconds, and its
+# figures meaningless.
 
 # %%
 import os
@@ -46,8 +46,7 @@ class Normalised(nn.Sequential):
     """Layers that see images of about zero mean and unit variance."""
 
     def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = super().forward((images - 0.13) / 0.31)
-        return scores
+        return super().forward((images - 0.13) / 0.31)
 
 
 class Rounded(nn.Module):
@@ -58,8 +57,7 @@ class Rounded(nn.Module):
         self.network = network
 
     def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = self.network((5 * images).round() / 5)
-        return scores
+        return self.network((5 * images).round() / 5)
 
 
 def trained(seed: int, eps: float = 0.0) -> nn.Module:

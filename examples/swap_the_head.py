@@ -79,7 +79,7 @@ models = {
 # %%
 one_step = {name: mw.FGSM(THREAT, objective=name) for name in ("own", "margin")}
 many_steps = [mw.PGD(THREAT, steps=40, objective=name) for name in ("own", "margin")]
-suites: dict[str, tuple[list[mw.attacks.Attack], int]] = {
+suites = {  # attacks, and how many images they get
     "clean": ([], IMAGES),
     "FGSM on own": ([one_step["own"]], IMAGES),
     "FGSM on margin": ([one_step["margin"]], IMAGES),

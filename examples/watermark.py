@@ -87,7 +87,7 @@ for suspect, model in {("owner", ""): owner, **thieves}.items():
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(8, 3.4), layout="constrained", width_ratios=[1, 3]
 )
-left.imshow(key.held_out.images[:3, 0].reshape(-1, 28), cmap="gray")
+left.imshow(key.held_out.images[:3, 0].reshape(-1, 28).numpy(), cmap="gray")
 left.set_axis_off()
 left.set_title("marked images", fontsize="medium")
 
