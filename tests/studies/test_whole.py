@@ -84,7 +84,9 @@ def test_a_second_run_computes_nothing(store: Store) -> None:
 def _kind(artifact: Artifact) -> tuple[object, ...]:
     """What an artifact is an example of."""
     if isinstance(artifact, Model):
-        return artifact.kind, artifact.backbone, artifact.encoding, artifact.recipe.name
+        # A wide network takes half a minute, and its head is like that of any other.
+        encoding = "" if artifact.backbone.startswith("wrn") else artifact.encoding
+        return artifact.kind, artifact.backbone, encoding, artifact.recipe.name
     if isinstance(artifact, Crafted):
         return artifact.kind, artifact.source.backbone, type(artifact.attack)
     if isinstance(artifact, Decided | Corrupted):
