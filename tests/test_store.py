@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from multiway.artifact import BuildContext
-from multiway.engine import LocalEngine, compute
+from multiway.engine import LocalEngine
 from multiway.errors import MultiwayError
+from multiway.schedule import compute
 from multiway.store import Damaged, Store
 from tiny_artifacts import Tiny, Watching, start, times_made
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from multiway.artifact import Artifact, BuildContext
-from multiway.engine import Finished, LocalEngine, Observer, compute
+from multiway.engine import Finished, LocalEngine, Observer
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.locks import locked
 from multiway.ray_engine import RayEngine
+from multiway.schedule import compute
 from multiway.store import Store
 
 __all__ = [

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         ray_engine,
         report,
         results,
+        schedule,
         statistics,
         store,
         studies,
@@ -91,8 +92,8 @@ _PACKAGES = (
 )  # fmt: skip
 # Loaded like those above, but private: what the command line needs of the inside.
 _PRIVATE = (
-    "classifier", "devices", "engine", "explore", "files", "identity", "ray_engine", "store",
-    "threat",
+    "classifier", "devices", "engine", "explore", "files", "identity", "ray_engine", "schedule",
+    "store", "threat",
 )  # fmt: skip
 _MODULES = {name: f"multiway.{name}" for name in (*_PACKAGES, *_PRIVATE)}
 _MODULES["models"] = "multiway.cli.models"

@@ -96,7 +96,7 @@ def test_one_run_of_a_minimal_attack_is_the_whole_curve(attack: mw.attacks.Attac
     found = mw.evaluate(model, images, labels, attack, eps=EPS)
     once = mw.evaluate(
         model, images, labels,
-        type(attack)(**{**vars(attack), "threat": mw.L2(math.inf)}),  # type: ignore[arg-type]
+        type(attack)(**{**vars(attack), "threat": mw.L2(math.inf)}),
     )  # fmt: skip
     assert found.rows[0].forwards == once.rows[0].forwards
     free = once.broken_by != STANDING

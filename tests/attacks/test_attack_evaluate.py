@@ -337,7 +337,7 @@ def test_impossible_evaluations(attacks: list[Attack], batch_size: int, says: st
     with pytest.raises(MultiwayError, match=says):
         evaluate(model, images, labels, attacks, batch_size=batch_size)
     with pytest.raises(MultiwayError, match="labels are missing"):
-        evaluate(model, images, None, SUITE)  # type: ignore[arg-type]
+        evaluate(model, images, None, SUITE)
     with pytest.raises(MultiwayError, match="divide them by 255"):
         evaluate(model, 255 * images, labels, SUITE)
 

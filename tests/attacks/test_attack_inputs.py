@@ -57,7 +57,8 @@ def test_evaluate_takes_them_all(kind: str, expected: mw.attacks.Evaluation) -> 
     if kind in WHOLE:
         found = mw.evaluate(MODEL, WHOLE[kind](), attacks=ATTACK)
     else:
-        found = mw.evaluate(MODEL, *PARTS[kind](), attacks=ATTACK)
+        images, labels = PARTS[kind]()
+        found = mw.evaluate(MODEL, images, labels, ATTACK)
     assert (found.clean, found.robust) == (expected.clean, expected.robust)
     assert 0 < found.robust.value < found.clean.value < 1
     torch.testing.assert_close(found.adversarial, expected.adversarial, atol=1e-6, rtol=0)

@@ -54,7 +54,8 @@ class Planes(nn.Module):
         slopes = self.weight[labels][:, None] - self.weight
         margins = torch.einsum("nkd,nd->nk", slopes, (images - 0.5).flatten(1))
         each = margins / torch.linalg.vector_norm(slopes, ord=order, dim=2)
-        return each.scatter(1, labels[:, None], math.inf).amin(dim=1).detach()
+        nearest: Tensor = each.scatter(1, labels[:, None], math.inf).amin(dim=1).detach()
+        return nearest
 
 
 @pytest.mark.parametrize("classes", [2, 4])

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from multiway.engine import LocalEngine, compute
+from multiway.engine import LocalEngine
 from multiway.errors import MultiwayError
 from multiway.processes import cores
+from multiway.schedule import compute
 from multiway.store import Store
 from tiny_artifacts import (
     Careless,

@@ -18,9 +18,9 @@ import pytest
 
 from conftest import Command
 from multiway import ray_engine
-from multiway.engine import compute
 from multiway.errors import MultiwayError
 from multiway.ray_engine import RayEngine
+from multiway.schedule import compute
 from multiway.store import Store
 from tiny_artifacts import Threads, Tiny, Watching, alive, processes_of, start, times_made, until
 

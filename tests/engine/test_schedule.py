@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from multiway.engine import LocalEngine, compute, order, urgency
+from multiway.engine import LocalEngine
 from multiway.errors import MultiwayError
+from multiway.schedule import compute, order, urgency
 from multiway.store import Store
 from tiny_artifacts import Tiny, Watching, times_made, until
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from multiway.artifact import Artifact
 from multiway.attacks import Attack
 from multiway.data import load
-from multiway.engine import order
+from multiway.schedule import order
 from multiway.store import Store
 from multiway.studies import CellSpec, Scale, Study, declare, scale_of
 from multiway.studies.artifacts import Crafted, Decided

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from multiway.attacks import PGD, AutoAttack
 from multiway.encoding import Encoding
-from multiway.engine import order
 from multiway.errors import MultiwayError
 from multiway.results import CHARTS, METRICS
+from multiway.schedule import order
 from multiway.studies import STUDIES, Study, declare, paper, scale_of
 from multiway.studies.artifacts import Crafted
 from multiway.studies.autoattack import protocol

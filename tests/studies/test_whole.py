@@ -8,7 +8,8 @@ import pytest
 from small_studies import make, shared_store
 
 from multiway.artifact import Artifact
-from multiway.engine import LocalEngine, Observer, compute, order
+from multiway.engine import LocalEngine, Observer
+from multiway.schedule import compute, order
 from multiway.store import Store
 from multiway.studies import STUDIES, StudyResult, collect_result, declare, scale_of, write_result
 from multiway.studies.artifacts import Corrupted, Crafted, Decided

@@ -116,7 +116,7 @@ def _compute(studies: list[Study], store: Store, engine: Engine) -> MultiwayErro
     artifacts = [artifact for study in studies for artifact in study.artifacts()]
     try:
         with LiveTable(engine.capacity) as table:
-            mw.engine.compute(artifacts, store, engine, cast("Observer", table))
+            mw.schedule.compute(artifacts, store, engine, cast("Observer", table))
     except MultiwayError as error:
         return error  # what the studies need may be there all the same
     finally:

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from datetime import date
 
 from multiway.artifact import Artifact, Record
-from multiway.engine import order
 from multiway.results import Cell, Provenance, versions
+from multiway.schedule import order
 from multiway.store import Store
 from multiway.studies import paper
 from multiway.studies.artifacts import ARRAYS, Corrupted, Crafted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from multiway.engine import order
+from multiway.schedule import order
 from multiway.statistics import Z
 from multiway.store import Store
 from multiway.studies.claims import claims

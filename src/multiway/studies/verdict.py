@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from multiway.engine import order
 from multiway.results import METRICS
+from multiway.schedule import order
 from multiway.statistics import bound
 from multiway.store import Store
 from multiway.studies import paper
 from multiway.studies.claims import Claim, Comparison, Side
 from multiway.studies.inference import Difference, Sample, differences
 from multiway.studies.result import (
-    HOLDS,
-    NO_EFFECT,
     NOT_JUDGED,
-    ONLY_OWN,
-    OPPOSITE,
     UNDECIDED,
     Evidence,
     Verdict,
@@ -30,10 +26,10 @@ from multiway.studies.result import (
 )
 from multiway.studies.scales import Scale
 from multiway.studies.study import CellSpec, Study
+from multiway.studies.verdict_words import WORST, effect_words, reason_for, shown
 
 __all__ = ["LEARNED", "WORST", "effect_of_note", "judge_claim", "reported_effect"]
 
-WORST = "worst case"
 # The share of its one-hot twin's clean accuracy below which a network did not learn its task.
 LEARNED = 0.9
 # The effect of note is half of the paper's, and at most this.
@@ -75,13 +71,13 @@ def judge_claim(claim: Claim, study: Study, scale: Scale, store: Store) -> Verdi
         return replace(blank, why=f"{error}.")
     evidence = tuple(_evidence(claim, part, reading.seeds(part)) for part in parts)
     if scale.name == "smoke":
-        figures = _figures(claim, evidence)
-        why = f"A smoke run shows that everything works and judges nothing ({figures})."
-        return replace(blank, why=why, evidence=evidence)
+        found = shown(claim, evidence)
+        text = f"A smoke run shows that everything works and judges nothing ({found})."
+        return replace(blank, why=text, evidence=evidence)
     if (lazy := _not_learned(claim, study, store)) is not None:
         return replace(blank, why=lazy, evidence=evidence)
     word = decide(evidence)
-    judged = replace(blank, verdict=word, evidence=evidence, why=_why(claim, word, evidence))
+    judged = replace(blank, verdict=word, evidence=evidence, why=reason_for(claim, word, evidence))
     return _undecided(judged, claim, parts, evidence) if word == UNDECIDED else judged
 
 
@@ -340,59 +336,10 @@ def _undecided(
         for found, one in open_parts
     ]
     enough = None if None in needs else max(each for each in needs if each is not None)
-    smallest = _effect(claim, detects)
+    smallest = effect_words(claim, detects)
     if enough is None:
         more = f"more seeds would not decide it: {evidence[0].n} images are too few"
     else:
         more = f"about {enough} seeds would decide it"
     why = f"{verdict.why} The smallest effect that this size detects is {smallest}; {more}."
     return replace(verdict, detects=detects, needs=enough, why=why)
-
-
-def _effect(claim: Claim, value: float) -> str:
-    unit = " points" if METRICS[claim.metric].percent else ""
-    digits = 1 if unit else 3
-    return f"{value * (100 if unit else 1):.{digits}f}{unit}"
-
-
-def _figures(claim: Claim, evidence: Sequence[Evidence]) -> str:
-    """The weakest comparison of each objective."""
-    return "; ".join(_one_figure(claim, weakest, evidence) for weakest in _weakest(evidence))
-
-
-def _weakest(evidence: Sequence[Evidence]) -> Iterator[Evidence]:
-    for objective in dict.fromkeys(each.objective for each in evidence):
-        some = [each for each in evidence if each.objective == objective]
-        yield min(some, key=lambda each: each.interval.low - each.margin)
-
-
-def _one_figure(claim: Claim, one: Evidence, evidence: Sequence[Evidence]) -> str:
-    percent = METRICS[claim.metric].percent
-    figure = one.interval.points() if percent else one.interval.number(3)
-    under = f" in the {WORST}" if one.objective == WORST else f" on {one.objective}"
-    several = len({each.part for each in evidence}) > 1
-    return f"{figure}{under if one.objective else ''}{f' ({one.part})' if several else ''}"
-
-
-def _why(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
-    shown = list(_weakest(evidence))
-    if word == OPPOSITE:
-        shown = [next(each for each in evidence if each.opposite)]
-    elif word == NO_EFFECT:
-        shown = [next(each for each in evidence if each.inside and not each.above)]
-    first = {
-        HOLDS: "The difference is above {margin} throughout",
-        ONLY_OWN: "The stronger attack takes away what the paper's shows",
-        OPPOSITE: "The whole interval lies below {margin}",
-        NO_EFFECT: "The whole interval is nearer to 0 than {note}, the effect of note",
-        UNDECIDED: "The interval decides nothing",
-    }[word]
-    weakest = min(shown, key=lambda each: each.power)
-    margin = shown[0].margin
-    words = first.format(
-        margin=f"the margin of {_effect(claim, margin)}" if margin else "0",
-        note=_effect(claim, weakest.note),
-    )
-    figures = "; ".join(_one_figure(claim, each, evidence) for each in shown)
-    power = f"power {100 * weakest.power:.0f} % for {_effect(claim, weakest.note)}"
-    return f"{words}: {figures}; {power}."

@@ -1,0 +1,64 @@
+"""Why a claim was judged as it was, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from multiway.results import METRICS
+from multiway.studies.claims import Claim
+from multiway.studies.result import HOLDS, NO_EFFECT, ONLY_OWN, OPPOSITE, UNDECIDED, Evidence
+
+__all__ = ["WORST", "effect_words", "reason_for", "shown"]
+
+WORST = "worst case"
+
+
+def effect_words(claim: Claim, value: float) -> str:
+    """A difference in the unit of the claim: points, or a plain number."""
+    unit = " points" if METRICS[claim.metric].percent else ""
+    digits = 1 if unit else 3
+    return f"{value * (100 if unit else 1):.{digits}f}{unit}"
+
+
+def shown(claim: Claim, evidence: Sequence[Evidence]) -> str:
+    """The weakest comparison of each objective."""
+    return "; ".join(_one_figure(claim, weakest, evidence) for weakest in _weakest(evidence))
+
+
+def _weakest(evidence: Sequence[Evidence]) -> Iterator[Evidence]:
+    for objective in dict.fromkeys(each.objective for each in evidence):
+        some = [each for each in evidence if each.objective == objective]
+        yield min(some, key=lambda each: each.interval.low - each.margin)
+
+
+def _one_figure(claim: Claim, one: Evidence, evidence: Sequence[Evidence]) -> str:
+    percent = METRICS[claim.metric].percent
+    figure = one.interval.points() if percent else one.interval.number(3)
+    under = f" in the {WORST}" if one.objective == WORST else f" on {one.objective}"
+    several = len({each.part for each in evidence}) > 1
+    return f"{figure}{under if one.objective else ''}{f' ({one.part})' if several else ''}"
+
+
+def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
+    """The sentence beside the verdict `word`: the figures that decided it, and their power."""
+    chosen = list(_weakest(evidence))
+    if word == OPPOSITE:
+        chosen = [next(each for each in evidence if each.opposite)]
+    elif word == NO_EFFECT:
+        chosen = [next(each for each in evidence if each.inside and not each.above)]
+    first = {
+        HOLDS: "The difference is above {margin} throughout",
+        ONLY_OWN: "The stronger attack takes away what the paper's shows",
+        OPPOSITE: "The whole interval lies below {margin}",
+        NO_EFFECT: "The whole interval is nearer to 0 than {note}, the effect of note",
+        UNDECIDED: "The interval decides nothing",
+    }[word]
+    weakest = min(chosen, key=lambda each: each.power)
+    margin = chosen[0].margin
+    words = first.format(
+        margin=f"the margin of {effect_words(claim, margin)}" if margin else "0",
+        note=effect_words(claim, weakest.note),
+    )
+    figures = "; ".join(_one_figure(claim, each, evidence) for each in chosen)
+    power = f"power {100 * weakest.power:.0f} % for {effect_words(claim, weakest.note)}"
+    return f"{words}: {figures}; {power}."
