@@ -96,7 +96,7 @@ def test_kappa_from_a_substitute_that_was_trained_here(
         (("--against", "epsilon"), "unknown axis 'epsilon'"),
         (("--eps", "0"), "above 0, not 0"),
         (("--eps", "0.1", "--step-size", "0"), "step_size"),
-        (("--norm", "l1"), "unknown norm 'l1'"),
+        (("--norm", "l3"), "unknown norm 'l3'"),
         ((), "needs --eps"),
         (("--against", "kappa", "--eps", "0.1"), "add a second one or a substitute"),
         (("--against", "kappa", "--objective", "own"), "--objective own has none"),

@@ -96,9 +96,43 @@ def test_the_boundary_attack_reports_distances(evaluate: Command) -> None:
     assert "median L2 distance" in evaluate(*short).stdout
 
 
+def test_minimal_attacks_report_distances_in_their_norm(evaluate: Command) -> None:
+    for name, norm in (("ddn", "L2"), ("ead", "L1"), ("deepfool", "L2")):
+        done = evaluate("--attack", name, "--steps", "9", "--limit", "9", "--json")
+        assert done.returncode == 0, done.stderr
+        document = json.loads(done.stdout)
+        row = cell(document, column=name)
+        assert f"{norm} without a bound" in row["attack"]
+        assert f"median {norm} distance" in next(iter(document["details"]["distances"].values()))
+    linf = ("--attack", "deepfool", "--norm", "linf", "--limit", "9")
+    assert "median Linf distance" in evaluate(*linf).stdout
+
+
+def test_several_eps_are_a_curve(evaluate: Command, tmp_path: Path) -> None:
+    words = ("--attack", "fgsm", "--attack", "fab", "--eps", "8/255,0.3,0.1", "--limit", "20")
+    done = evaluate(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["chart"], document["x_name"]) == ("lines", "eps")
+    line = cells(document, column="fab")
+    assert [each["x"] for each in line] == [0, 8 / 255, 0.1, 0.3]
+    shares = [each["value"] for each in line]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] < shares[0]
+    (file,) = (tmp_path / "run/results").glob("*linf0.03137-0.3-n20*.json")
+    assert json.loads(file.read_text())["cells"] == document["cells"]
+    shown = evaluate(*words).stdout
+    assert "8/255" in shown
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (("--attack", "cw", "--norm", "linf", "--eps", "0.1"), "CW knows the threat model L2, not"),
+        (("--attack", "cw", "--attack", "ead"), "no norm in common ('cw': l2; 'ead': l1)"),
+        (("--attack", "ddn", "--norm", "l3"), "unknown norm 'l3'"),
+        (("--attack", "pgd", "--eps", "0.1,none"), "--eps 0.1,none"),
+        (("--attack", "pgd", "--eps", "0.1,-1"), "above 0"),
         (("--attack", "autoattack", "--eps", "0.1", "--steps", "3"), "'autoattack' has no steps"),
         (("--attack", "boundary", "--norm", "linf", "--eps", "0.1"), "L2"),
         (("--attack", "pgd", "--eps", "0"), "above 0, not 0"),

@@ -4,7 +4,14 @@ from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
-from multiway.attacks.by_name import ATTACKS, build_attack, has_objective, options_of
+from multiway.attacks.by_name import (
+    ATTACKS,
+    build_attack,
+    has_objective,
+    needs_no_bound,
+    norms_of,
+    options_of,
+)
 from multiway.attacks.checks import AttackWarning
 from multiway.attacks.crafting import Transfer, transfer
 from multiway.attacks.evaluation import evaluate, predict
@@ -54,6 +61,8 @@ __all__ = [
     "evaluate",
     "has_objective",
     "join_evaluations",
+    "needs_no_bound",
+    "norms_of",
     "options_of",
     "predict",
     "schott_protocol",

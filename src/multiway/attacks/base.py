@@ -117,6 +117,9 @@ class Attack(ABC):
     minimal: ClassVar[bool] = False
     """Whether it looks for the nearest adversarial image rather than the worst in the ball."""
 
+    norms: ClassVar[tuple[type[Threat], ...]] = (Linf, L2)
+    """Those it is made for, the usual one first."""
+
     threat: Threat
     early_stop: bool = field(default=True, kw_only=True)
 

@@ -63,6 +63,7 @@ class Boundary(Attack):
     """
 
     minimal: ClassVar[bool] = True
+    norms: ClassVar[tuple[type[Threat], ...]] = (L2,)
 
     threat: Threat = field(default_factory=lambda: L2(math.inf))
     steps: int = 25_000

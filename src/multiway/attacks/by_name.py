@@ -20,7 +20,7 @@ from multiway.attacks.square import Square
 from multiway.errors import MultiwayError, choose
 from multiway.threat import Threat
 
-__all__ = ["ATTACKS", "build_attack", "has_objective", "options_of"]
+__all__ = ["ATTACKS", "build_attack", "has_objective", "needs_no_bound", "norms_of", "options_of"]
 
 # Each is called with a threat model and the options that its signature names.
 ATTACKS: dict[str, Callable[..., Attack]] = {
@@ -52,6 +52,29 @@ def options_of(name: str) -> list[str]:
     """
     parameters = inspect.signature(ATTACKS[choose("attack", name, ATTACKS)]).parameters
     return [key for key in parameters if key not in ("threat", "progress")]
+
+
+def norms_of(name: str) -> list[str]:
+    """The norms of the attack called `name`, the usual one first.
+
+    Example:
+        >>> norms_of("deepfool"), norms_of("pgd-1k")
+        (['l2', 'linf'], ['linf', 'l2', 'l1'])
+    """
+    made = ATTACKS[choose("attack", name, ATTACKS)]
+    kind: Any = getattr(made, "__self__", made)  # of which a constructor may be a method
+    return [norm.__name__.lower() for norm in kind.norms]
+
+
+def needs_no_bound(name: str) -> bool:
+    """Whether the attack called `name` is for distances unless a radius is given.
+
+    Example:
+        >>> needs_no_bound("cw"), needs_no_bound("fab")
+        (True, False)
+    """
+    parameters = inspect.signature(ATTACKS[choose("attack", name, ATTACKS)]).parameters
+    return parameters["threat"].default is not inspect.Parameter.empty
 
 
 def has_objective(name: str) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.result import Attempt
 from multiway.objectives import default_objective
+from multiway.threat import L1, L2, Linf, Threat
 
 __all__ = ["FGSM"]
 
@@ -39,6 +41,8 @@ class FGSM(Attack):
     References:
         Goodfellow et al., Explaining and harnessing adversarial examples, ICLR 2015.
     """
+
+    norms: ClassVar[tuple[type[Threat], ...]] = (Linf, L2, L1)
 
     objective: str | None = None
     kappa: float | None = None

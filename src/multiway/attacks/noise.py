@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 
@@ -12,7 +12,7 @@ from multiway.attacks.checks import check_count
 from multiway.attacks.queries import Best, groups
 from multiway.attacks.result import Attempt
 from multiway.errors import choose
-from multiway.threat import make_streams
+from multiway.threat import L1, L2, Linf, Threat, make_streams
 
 __all__ = ["Noise"]
 
@@ -39,6 +39,8 @@ class Noise(Attack):
         >>> Noise(Linf(0.3), kind="corners").draws
         10000
     """
+
+    norms: ClassVar[tuple[type[Threat], ...]] = (Linf, L2, L1)
 
     draws: int = 10_000
     kind: Kind = "uniform"

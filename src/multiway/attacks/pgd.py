@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.identity import describe_fields
 from multiway.objectives import Goal
-from multiway.threat import Linf, Threat, make_streams
+from multiway.threat import L1, L2, Linf, Threat, make_streams
 
 __all__ = ["PGD", "default_share", "default_step"]
 
@@ -51,6 +51,8 @@ class PGD(Attack):
     References:
         Madry et al., Towards deep learning models resistant to adversarial attacks, ICLR 2018.
     """
+
+    norms: ClassVar[tuple[type[Threat], ...]] = (Linf, L2, L1)
 
     steps: int = 40
     step_size: float | None = None

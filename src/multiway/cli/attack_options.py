@@ -28,6 +28,7 @@ __all__ = [
     "Objectives",
     "Population",
     "Queries",
+    "Radii",
     "Restarts",
     "StepSize",
     "Steps",
@@ -37,7 +38,7 @@ __all__ = [
     "paper_eps",
 ]
 
-NORMS = ("linf", "l2")
+NORMS = ("linf", "l2", "l1")
 
 # The paper's threat models; for the boundary attack, Schott et al.'s.
 PAPER_EPS = {
@@ -45,6 +46,7 @@ PAPER_EPS = {
         "mnist5k": 0.3, "mnist": 0.3, "cifar10": 8 / 255, "cifar100": 8 / 255, "svhn": 10 / 255,
     },
     "l2": {"mnist5k": 1.5, "mnist": 1.5},
+    "l1": {},
 }  # fmt: skip
 
 Objectives = Annotated[
@@ -58,7 +60,18 @@ Eps = Annotated[
     float | None,
     Number("--eps", help="How far it may go: 0.3, 8/255, inf. [default: the paper's]"),
 ]
-Norm = Annotated[str | None, typer.Option("--norm", help="linf or l2. [default: l2 for boundary]")]
+# Of a command that makes a curve of several.
+Radii = Annotated[
+    str | None,
+    typer.Option(
+        "--eps",
+        help="How far it may go: 0.3, 8/255, inf; several, 2/255,8/255, for a curve. "
+        "[default: the paper's]",
+    ),
+]
+Norm = Annotated[
+    str | None, typer.Option("--norm", help="linf, l2 or l1. [default: the attack's usual one]")
+]
 Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.", max=MOST)]
 StepSize = Annotated[
     float | None,
@@ -149,9 +162,23 @@ def paper_eps(data: str, norm: str = "linf", option: str = "--eps") -> float:
 def choose_threat(names: Sequence[str], data: str, norm: str | None, eps: float | None) -> Threat:
     """The threat model that was asked for, or the one that the paper uses on this data."""
     if norm is None:
-        norm = "l2" if "boundary" in names else "linf"
-    if eps is None and list(names) == ["boundary"]:
-        eps = math.inf  # Schott et al. measure how far it must go
+        norm = _common_norm(names)
+    if eps is None and all(mw.attacks.needs_no_bound(name) for name in names):
+        eps = math.inf  # how far it must go is what is measured
     if eps is None:
         eps = paper_eps(data, norm)
+    if norm == "l1":
+        return mw.L1(eps)
     return mw.Linf(eps) if norm == "linf" else mw.L2(eps)
+
+
+def _common_norm(names: Sequence[str]) -> str:
+    """The usual norm of the first attack that all others have too."""
+    known = [mw.attacks.norms_of(name) for name in names]
+    for norm in known[0]:
+        if all(norm in others for others in known):
+            return norm
+    each = "; ".join(
+        f"'{name}': {', '.join(some)}" for name, some in zip(names, known, strict=True)
+    )
+    raise MultiwayError(f"the attacks have no norm in common ({each}); evaluate them apart")

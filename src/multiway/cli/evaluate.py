@@ -15,13 +15,13 @@ import typer
 import multiway as mw
 from multiway.cli.attack_options import (
     Draws,
-    Eps,
     Kind,
     Momentum,
     Norm,
     Objectives,
     Population,
     Queries,
+    Radii,
     Restarts,
     Steps,
     StepSize,
@@ -32,7 +32,7 @@ from multiway.cli.attack_options import (
 from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_text, say
 from multiway.cli.examine import Examination, examines, print_result
 from multiway.cli.launch import run_workers
-from multiway.cli.options import MOST, Workers
+from multiway.cli.options import MOST, Workers, parse_numbers
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ __all__ = ["evaluate"]
 # Attacks that make thousands of passes for each image: small batches, so that progress is shown
 # and a kill costs little.
 SLOW = {
-    "apgd-t", "autoattack", "boundary", "fab", "nattack", "noise", "pgd-1k", "pgd-5k", "square",
+    "apgd-t", "autoattack", "boundary", "cw", "ead", "fab", "nattack", "noise", "pgd-1k", "pgd-5k",
+    "square",
 }  # fmt: skip
 
 
@@ -61,11 +62,12 @@ def evaluate(
         typer.Option(
             "--attack",
             help="fgsm, pgd, pgd-1k, pgd-5k, apgd, apgd-t, fab, square, nattack, boundary, "
-            "autoattack or noise. Repeat it for several: the worst case of each image counts.",
+            "deepfool, cw, ead, ddn, autoattack or noise. Repeat it for several: the worst case of "
+            "each image counts.",
         ),
     ] = None,
     objective: Objectives = None,
-    eps: Eps = None,
+    eps: Radii = None,
     norm: Norm = None,
     steps: Steps = None,
     step_size: StepSize = None,
@@ -104,6 +106,7 @@ def evaluate(
     if batch_size is None:
         batch_size = 25 if SLOW.intersection(names) else 250
     check_options(names, {**settings, "objective": objective or None, "eps": eps, "norm": norm})
+    radii = [] if eps is None else parse_numbers("--eps", eps)
     # All before the first attack: what is wrong with the last is said at once.
     loaded = examination.load_each()
     for each in examination.runs:
@@ -116,12 +119,13 @@ def evaluate(
     for subject, images in loaded:
         attacks: list[Attack] = []
         if names:
-            threat = choose_threat(names, images.name, norm, eps)
+            threat = choose_threat(names, images.name, norm, max(radii, default=None))
             attacks = build_attacks(names, threat, settings, objective, subject.model)
             _hint(subject, attacks)
         run = subject.run or (None if out is None else mw.training.Run(out / subject.name))
         folder = None if run is None else run.directory / "batches"
-        result = _evaluated(subject, images, attacks, examination, batch_size, folder, team)
+        curve = sorted(radii) if len(radii) > 1 else None
+        result = _evaluated(subject, images, attacks, curve, examination, batch_size, folder, team)
         if run is not None and team.first:
             try:
                 file = run.write_result(_file_name(result, names, images, attacks), result)
@@ -144,7 +148,7 @@ def _print(whole: Result, results: Sequence[Result], json: bool) -> None:
     print_result(whole)
     for result in results:
         for text in result.details.get("distances", {}).values():
-            print_text(f"{result.cells[0].row}, boundary attack: {text}")
+            print_text(f"{result.cells[0].row}, {text}")
 
 
 def _check_places(examination: Examination, out: Path | None) -> None:
@@ -178,6 +182,7 @@ def _evaluated(
     subject: Subject,
     images: ImageSet,
     attacks: list[Attack],
+    curve: list[float] | None,
     examination: Examination,
     batch_size: int,
     folder: Path | None,
@@ -190,12 +195,14 @@ def _evaluated(
     distances: tuple[Cell, ...] = ()
     if attacks:
         evaluation = _attacked(
-            subject.model, images, attacks, examination.seed, batch_size, folder, team
+            subject.model, images, attacks, curve, examination.seed, batch_size, folder, team
         )
         cells = evaluation.cells(subject.name, seeds=seeds)
         details["attacked_with"] = [mw.identity.describe(each) for each in attacks]
+        if curve is not None:
+            details["eps"] = curve
         details |= evaluation.details()
-        if isinstance(attacks[0], mw.Boundary) and attacks[0].threat.eps == math.inf:
+        if attacks[0].minimal and attacks[0].threat.eps == math.inf and curve is None:
             distances, text = _distances(subject.name, evaluation, attacks[0], seeds)
             details["distances"] = {subject.name: text}
     else:
@@ -205,10 +212,11 @@ def _evaluated(
     return mw.results.Result(
         name="evaluate",
         title=f"Accuracy on {images.name} {images.split} images",
-        chart="table",
+        chart="table" if curve is None else "lines",
         cells=(*cells, *distances),
         provenance=replace(made, seeds=seeds),
         column_name="under",
+        x_name="" if curve is None else "eps",
         details=details,
     )
 
@@ -216,17 +224,25 @@ def _evaluated(
 def _distances(
     name: str, evaluation: Evaluation, attack: Attack, seeds: tuple[int, ...]
 ) -> tuple[tuple[Cell, ...], str]:
-    """Schott et al.'s figures: the median distance, and the accuracy at their threshold."""
-    summary = mw.attacks.schott_protocol(evaluation.l2, evaluation.broken_by != mw.attacks.STANDING)
-    common = {"attack": mw.attacks.attack_words(attack), "seeds": seeds, "white_box": True}
-    cells = [
-        mw.results.Cell.of(
-            name, f"L2 {summary.threshold:g}", summary.accuracy, "accuracy", **common
-        )
-    ]
-    if math.isfinite(summary.median.value):
-        cells.append(mw.results.Cell.of(name, "median L2", summary.median, "distance", **common))
-    return tuple(cells), str(summary)
+    """The median distance; in L2 also the accuracy at Schott et al.'s threshold."""
+    norm, broken = type(attack.threat).__name__, evaluation.broken_by != mw.attacks.STANDING
+    summary = mw.attacks.schott_protocol(getattr(evaluation, norm.lower()), broken)
+    median, words = summary.median, mw.attacks.attack_words(attack)
+    common = {"attack": words, "seeds": seeds, "white_box": True}
+    cells, text = (
+        [],
+        f"median {norm} distance {median.value:.3g} [{median.low:.3g}, {median.high:.3g}]",
+    )
+    if norm == "L2":
+        cells = [
+            mw.results.Cell.of(
+                name, f"L2 {summary.threshold:g}", summary.accuracy, "accuracy", **common
+            )
+        ]
+        text = str(summary)
+    if math.isfinite(median.value):
+        cells.append(mw.results.Cell.of(name, f"median {norm}", median, "distance", **common))
+    return tuple(cells), f"{words}: {text}"
 
 
 def _together(results: Sequence[Result]) -> Result:
@@ -259,6 +275,7 @@ def _attacked(
     model: nn.Module,
     data: ImageSet,
     attacks: list[Attack],
+    eps: list[float] | None,
     seed: int,
     batch_size: int,
     directory: Path | None,
@@ -275,7 +292,7 @@ def _attacked(
         warnings.simplefilter("ignore", mw.attacks.AttackWarning)
         evaluation = mw.evaluate(
             model, mw.data.to_float(data.images[mine]), data.labels[mine], attacks,
-            batch_size=batch_size, seed=seed, directory=directory, progress=progress,
+            eps=eps, batch_size=batch_size, seed=seed, directory=directory, progress=progress,
         )  # fmt: skip
     if team.size > 1:
         evaluation = mw.attacks.join_evaluations(team.gather((mine, evaluation)))
@@ -301,11 +318,13 @@ def _file_name(result: Result, names: list[str], data: ImageSet, attacks: list[A
     """The name of a result's file: what it is for a person, and a hash of all that made it."""
     objectives = sorted({cell.objective for cell in result.cells if cell.objective})
     radius = []
+    radii: list[float] = result.details.get("eps", [])
     if attacks:
         threat = attacks[0].threat
-        radius = [f"{type(threat).__name__.lower()}{float(threat.eps):.4g}"]
+        shown = [min(radii), max(radii)] if radii else [float(threat.eps)]
+        radius = [type(threat).__name__.lower() + "-".join(f"{eps:.4g}" for eps in shown)]
     n, weights = result.provenance.n, result.details["weights"]
     key = mw.identity.digest(
-        [mw.identity.describe(attacks), result.provenance.attack_seed, data.sha256]
+        [mw.identity.describe(attacks), result.provenance.attack_seed, data.sha256, *radii]
     )[:8]
     return "-".join([*(names or ["clean"]), *objectives, *radius, f"n{n}", str(weights), key])
