@@ -30,7 +30,6 @@ __all__ = ["app", "command_tree"]
 app = App(
     help="Output encodings for classifiers: train on them, attack them, tell what they bought.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

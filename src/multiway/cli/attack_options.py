@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
+from multiway.cli.choices import OBJECTIVES, Choice
 from multiway.cli.options import MOST, Number
 from multiway.errors import MultiwayError, choose
 
@@ -51,10 +52,7 @@ PAPER_EPS = {
 
 Objectives = Annotated[
     list[str] | None,
-    typer.Option(
-        "--objective",
-        help="What is ascended: own, ce, margin or dlr. Repeat it for several.",
-    ),
+    Choice("--objective", OBJECTIVES, "What is ascended: {}. Repeat it for several."),
 ]
 Eps = Annotated[
     float | None,
@@ -69,9 +67,7 @@ Radii = Annotated[
         "[default: the paper's]",
     ),
 ]
-Norm = Annotated[
-    str | None, typer.Option("--norm", help="linf, l2 or l1. [default: the attack's usual one]")
-]
+Norm = Annotated[str | None, Choice("--norm", NORMS, "{}. [default: the attack's usual one]")]
 Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.", max=MOST)]
 StepSize = Annotated[
     float | None,
@@ -91,7 +87,7 @@ Population = Annotated[
     int | None, typer.Option("--population", help="Samples in a step (nattack).", max=MOST)
 ]
 Draws = Annotated[int | None, typer.Option("--draws", help="For each image (noise).", max=MOST)]
-Kind = Annotated[str | None, typer.Option("--kind", help="Of noise: uniform or corners.")]
+Kind = Annotated[str | None, Choice("--kind", ("uniform", "corners"), "Of noise: {}.")]
 
 
 # Options of the threat model, which every attack has.

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 import multiway as mw
+from multiway.cli.choices import OBJECTIVES, Choice
 from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, examines
 from multiway.errors import choose
@@ -19,12 +18,10 @@ def correlate(
     examination: Examination,
     objective: Annotated[
         list[str] | None,
-        typer.Option(
-            "--objective", help="Whose gradient: own, ce, margin, dlr. [default: own and margin]"
-        ),
+        Choice("--objective", OBJECTIVES, "Whose gradient: {}. [default: own and margin]"),
     ] = None,
     layers: Annotated[
-        str, typer.Option("--layers", help="all: the input and each convolution; or input.")
+        str, Choice("--layers", ("all", "input"), "all: the input and each convolution; or input.")
     ] = "all",
 ) -> Outcome:
     """Pearson correlation of the signs of gradients between models, for every pair.

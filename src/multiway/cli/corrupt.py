@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
+from multiway.cli.choices import DATASETS, Choice
 from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, examines
 from multiway.errors import MultiwayError, choose
@@ -39,9 +40,10 @@ def corrupt(
     ] = 0,
     data: Annotated[
         str | None,
-        typer.Option(
+        Choice(
             "--data",
-            help="Clean images, which are corrupted here; or cifar10-c, the published files. "
+            DATASETS,
+            "Clean images, which are corrupted here; or cifar10-c, the published files. "
             "[default: those the runs were trained on]",
         ),
     ] = None,

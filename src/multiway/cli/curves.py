@@ -21,6 +21,7 @@ from multiway.cli.attack_options import (
     choose_threat,
     paper_eps,
 )
+from multiway.cli.choices import Choice
 from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, collected_warnings, examines
 from multiway.cli.options import MOST, parse_numbers
@@ -44,7 +45,7 @@ EPS_SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, math.inf)
 def curves(
     examination: Examination,
     against: Annotated[
-        str, typer.Option("--against", help="What differs along a curve: steps, eps or kappa.")
+        str, Choice("--against", ("steps", "eps", "kappa"), "What differs along a curve: {}.")
     ] = "steps",
     at: Annotated[
         str | None,

@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 import multiway as mw
+from multiway.cli.choices import DATASETS, completes
 from multiway.cli.console import print_json, print_text, shown
 from multiway.cli.edge import App
 from multiway.cli.tables import print_table
@@ -61,7 +62,12 @@ def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="A name that `multiway data list` shows.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="A name that `multiway data list` shows.", autocompletion=completes(DATASETS)
+        ),
+    ],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +88,10 @@ def fetch(
 
 @app.command()
 def verify(
-    name: Annotated[str | None, typer.Argument(help="One data set; default: all here.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One data set; default: all here.", autocompletion=completes(DATASETS)),
+    ] = None,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

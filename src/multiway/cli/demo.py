@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
+from multiway.cli.choices import BACKBONES, Choice
 from multiway.cli.console import bar, command_line, print_json, print_text, say
 from multiway.cli.examine import print_result
 from multiway.cli.options import MOST, Device, Json, Limit, Seed
@@ -49,7 +50,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for all it makes.")] = Path(
         "multiway-demo"
     ),
-    backbone: Annotated[str, typer.Option("--backbone", help="The network of all.")] = "wong",
+    backbone: Annotated[str, Choice("--backbone", BACKBONES, "The network of all.")] = "wong",
     epochs: Annotated[
         int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1, max=MOST)
     ] = None,

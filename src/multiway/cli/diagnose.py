@@ -13,6 +13,7 @@ from rich.progress import MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 import multiway as mw
 from multiway.cli.attack_options import NORMS, Eps, Norm, choose_threat
+from multiway.cli.choices import Choice
 from multiway.cli.console import Bar, command_line, print_json, print_rich, say, shown
 from multiway.cli.examine import Examination, examines
 from multiway.cli.options import MOST
@@ -43,7 +44,7 @@ def diagnose(
         ),
     ] = None,
     effort: Annotated[
-        str, typer.Option("--effort", help="quick, standard or thorough.")
+        str, Choice("--effort", ("quick", "standard", "thorough"), "{}.")
     ] = "standard",
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if a check fails.")

@@ -29,6 +29,7 @@ from multiway.cli.attack_options import (
     check_options,
     choose_threat,
 )
+from multiway.cli.choices import ATTACKS, Choice
 from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_text, say
 from multiway.cli.examine import Examination, examines, print_result
 from multiway.cli.launch import run_workers
@@ -59,11 +60,10 @@ def evaluate(
     examination: Examination,
     attack: Annotated[
         list[str] | None,
-        typer.Option(
+        Choice(
             "--attack",
-            help="fgsm, pgd, pgd-1k, pgd-5k, apgd, apgd-t, fab, square, nattack, boundary, "
-            "deepfool, cw, ead, ddn, autoattack or noise. Repeat it for several: the worst case of "
-            "each image counts.",
+            ATTACKS,
+            "{}. Repeat it for several: the worst case of each image counts.",
         ),
     ] = None,
     objective: Objectives = None,

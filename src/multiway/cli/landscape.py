@@ -10,6 +10,7 @@ import typer
 
 import multiway as mw
 from multiway.cli.attack_options import Objectives, paper_eps
+from multiway.cli.choices import Choice
 from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, examines
 from multiway.cli.options import Number, Samples, choose_samples
@@ -33,9 +34,10 @@ def landscape(
     points: Annotated[int, typer.Option("--points", help="Along an axis; odd.")] = 31,
     quantity: Annotated[
         str,
-        typer.Option(
+        Choice(
             "--quantity",
-            help="margin; or paper: squared error for codes, the true class's logit for others.",
+            ("margin", "paper"),
+            "margin; or paper: squared error for codes, the true class's logit for others.",
         ),
     ] = "margin",
     objective: Objectives = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from multiway.cli.choices import BACKBONES, DATASETS, ENCODINGS, Choice, recipe_files
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -126,11 +127,7 @@ def Number(*names: str, help: str) -> typer.models.OptionInfo:
 
 BackboneName = Annotated[
     str,
-    typer.Option(
-        "--backbone",
-        help="a, b, c, d, madry, wong, resnet-8, resnet-8-strided, resnet-8-small, resnet-20, "
-        "preact-18, wrn-16-4, wrn-28-4, wrn-34-10, or package.module:function.",
-    ),
+    Choice("--backbone", BACKBONES, f"{', '.join(BACKBONES)}, or package.module:function."),
 ]
 BatchSize = Annotated[
     int | None, typer.Option("--batch-size", help="Instead of the recipe's.", max=MOST)
@@ -142,20 +139,14 @@ Beta = Annotated[float | None, Number("--beta", help="Norm of a codeword. [defau
 CodeLength = Annotated[int | None, typer.Option("--code-length", help="L, the outputs of a code.")]
 CodeSeed = Annotated[int, typer.Option("--code-seed", help="Of the codes alone.", min=0)]
 DataName = Annotated[
-    str | None, typer.Option("--data", help="The images. [default: those the runs were trained on]")
+    str | None, Choice("--data", DATASETS, "The images. [default: those the runs were trained on]")
 ]
 DataDir = Annotated[
     Path | None,
     typer.Option("--data-dir", help="Where the data lies. [default: $MULTIWAY_DATA, or a cache]"),
 ]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
-EncodingName = Annotated[
-    str,
-    typer.Option(
-        "--encoding",
-        help="1ofk, ro, ro-softmax, 1ofk-mse, padded, hadamard, simplex, gaussian, mmc or ecoc.",
-    ),
-]
+Device = Annotated[str, Choice("--device", ("auto", "cpu", "cuda"), "{}.")]
+EncodingName = Annotated[str, Choice("--encoding", ENCODINGS, "{}.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="Instead of the recipe's.", max=MOST)]
 ImageSize = Annotated[
     int | None,
@@ -178,7 +169,7 @@ Out = Annotated[
 ]
 OwnerData = Annotated[
     str | None,
-    typer.Option("--data", help="The run's data set; needed to confirm folder:DIR or npz:FILE."),
+    Choice("--data", DATASETS, "The run's data set; needed to confirm folder:DIR or npz:FILE."),
 ]
 OwnerOther = Annotated[
     str | None,
@@ -186,7 +177,7 @@ OwnerOther = Annotated[
 ]
 RecipeName = Annotated[
     str | None,
-    typer.Option("--recipe", help="A recipe's name or YAML file. [default: fits the data]"),
+    Choice("--recipe", recipe_files, "A recipe's name or YAML file. [default: fits the data]"),
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Go on where a run in --out was stopped, if one is there.")
@@ -218,7 +209,7 @@ StoreDir = Annotated[
     ),
 ]
 TrainingData = Annotated[
-    str, typer.Option("--data", help="mnist5k, mnist, cifar10, ..., folder:DIR or npz:FILE.")
+    str, Choice("--data", DATASETS, "mnist5k, mnist, cifar10, ..., folder:DIR or npz:FILE.")
 ]
 Workers = Annotated[
     int, typer.Option("--workers", help="Processes on this machine that share the work.", min=1)

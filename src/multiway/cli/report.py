@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
+from multiway.cli.choices import SCALES, Choice
 from multiway.cli.console import print_json, say
 from multiway.cli.options import Json, StoreDir, default_store
 from multiway.cli.tables import print_table
@@ -44,7 +45,7 @@ def report(
     ] = None,
     scale: Annotated[
         list[str] | None,
-        typer.Option("--scale", help="Only this scale: smoke, cpu or paper. [default: all]"),
+        Choice("--scale", SCALES, "Only this scale: {}. [default: all]"),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 import multiway as mw
+from multiway.cli.choices import SCALES, STUDIES, Choice, completes
 from multiway.cli.console import print_json, say
 from multiway.cli.examine import print_result
 from multiway.cli.launch import PER_CORE
@@ -33,10 +34,15 @@ ADDRESS = re.compile(r"auto|(ray://)?[\w.-]+:\d+")
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[STUDY]...", help="Which studies; all if none.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[STUDY]...",
+            help="Which studies; all if none.",
+            autocompletion=completes(STUDIES),
+        ),
     ] = None,
-    scale: Annotated[str, typer.Option("--scale", help="smoke, cpu or paper.")] = "smoke",
-    engine: Annotated[str, typer.Option("--engine", help="local or ray.")] = "local",
+    scale: Annotated[str, Choice("--scale", SCALES, "{}.")] = "smoke",
+    engine: Annotated[str, Choice("--engine", ("local", "ray"), "{}.")] = "local",
     jobs: Annotated[
         int | None,
         typer.Option("--jobs", help="Processes at once. [default: one a core]", min=1),

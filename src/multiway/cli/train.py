@@ -11,6 +11,7 @@ import typer
 
 import multiway as mw
 from multiway.cli.attack_options import paper_eps
+from multiway.cli.choices import OBJECTIVES, Choice
 from multiway.cli.console import TrainingProgress, print_json, say
 from multiway.cli.launch import run_workers
 from multiway.cli.options import (
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 
 __all__ = ["fit", "run_result", "train"]
 
+ADVERSARIES = ("none", "pgd", "fgsm", "n-fgsm")
+
 
 def train(
     out: RunFolder,
@@ -59,7 +62,7 @@ def train(
     code_seed: CodeSeed = 0,
     scale: Annotated[
         str | None,
-        typer.Option("--scale", help="Of codes: matched or paper. [default: the recipe's]"),
+        Choice("--scale", ("matched", "paper"), "Of codes: {}. [default: the recipe's]"),
     ] = None,
     epochs: Epochs = None,
     lr: LearningRate = None,
@@ -67,7 +70,7 @@ def train(
     batch_size: BatchSize = None,
     adversary: Annotated[
         str | None,
-        typer.Option("--adversary", help="none, pgd, fgsm or n-fgsm. [default: the recipe's]"),
+        Choice("--adversary", ADVERSARIES, "{}. [default: the recipe's]"),
     ] = None,
     eps: Annotated[
         float | None, Number("--eps", help="The adversary's radius: 0.3, 8/255.")
@@ -80,10 +83,10 @@ def train(
         float | None, Number("--step-size", help="The adversary's: 0.01, 2/255. [default: eps/4]")
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--start", help="The adversary's: uniform or image.")
+        str | None, Choice("--start", ("uniform", "image"), "The adversary's: {}.")
     ] = None,
     objective: Annotated[
-        str | None, typer.Option("--objective", help="What it ascends: own, margin, ce or dlr.")
+        str | None, Choice("--objective", OBJECTIVES, "What it ascends: {}.")
     ] = None,
     clean_weight: Annotated[
         float | None, Number("--lambda", help="Weight of the clean loss; 0 for none (Eq. 4).")
@@ -92,7 +95,7 @@ def train(
         float | None, Number("--warmup", help="Share of the training in which eps rises from 0.")
     ] = None,
     outer: Annotated[
-        str | None, typer.Option("--outer", help="eq4 or trades: what is minimised.")
+        str | None, Choice("--outer", ("eq4", "trades"), "{}: what is minimised.")
     ] = None,
     trades_weight: Annotated[
         float | None, Number("--trades-weight", help="Of the distance between codes.")
@@ -114,7 +117,8 @@ def train(
     ] = False,
     workers: Workers = 1,
     precision: Annotated[
-        str, typer.Option("--precision", help="32-true, or bf16-mixed for GPUs.")
+        str,
+        Choice("--precision", ("32-true", "bf16-mixed"), "32-true, or bf16-mixed for GPUs."),
     ] = "32-true",
     seed: Seed = 0,
     data_dir: DataDir = None,
@@ -126,7 +130,7 @@ def train(
     training = mw.training
     choose("precision", precision, training.PRECISIONS)
     if adversary is not None:
-        choose("adversary", adversary, ("none", "pgd", "fgsm", "n-fgsm"))
+        choose("adversary", adversary, ADVERSARIES)
     where = mw.devices.choose_device(device)
     mw.files.check_writable(out)
     images = mw.data.load(data, "train", data_dir, image_size)

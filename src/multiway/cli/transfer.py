@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 import multiway as mw
 from multiway.cli.attack_options import (
     Eps,
@@ -18,6 +16,7 @@ from multiway.cli.attack_options import (
     check_options,
     choose_threat,
 )
+from multiway.cli.choices import ATTACKS, OBJECTIVES, Choice
 from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, collected_warnings, examines
 
@@ -27,14 +26,12 @@ __all__ = ["transfer"]
 @examines()
 def transfer(
     examination: Examination,
-    attack: Annotated[str, typer.Option("--attack", help="Any attack of multiway evaluate.")] = (
+    attack: Annotated[str, Choice("--attack", ATTACKS, "Any attack of multiway evaluate.")] = (
         "fgsm"
     ),
     objective: Annotated[
         list[str] | None,
-        typer.Option(
-            "--objective", help="own, ce, margin or dlr; a matrix each. [default: own and margin]"
-        ),
+        Choice("--objective", OBJECTIVES, "{}; a matrix each. [default: own and margin]"),
     ] = None,
     eps: Eps = None,
     norm: Norm = None,

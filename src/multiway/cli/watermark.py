@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
+from multiway.cli.choices import Choice, recipe_files
 from multiway.cli.console import print_json, say
 from multiway.cli.detect import detect
 from multiway.cli.edge import App
@@ -69,7 +70,7 @@ def embed(
     backbone: BackboneName = "wong",
     encoding: EncodingName = "1ofk",
     kind: Annotated[
-        str, typer.Option("--kind", help="The mark: content, unrelated or noise.")
+        str, Choice("--kind", ("content", "unrelated", "noise"), "The mark: {}.")
     ] = "content",
     source: Annotated[
         str, typer.Option("--source", help="The class that is marked, by name or number.")
@@ -166,13 +167,15 @@ def steal(
     encoding: EncodingName = "ro",
     start: Annotated[
         str,
-        typer.Option(
-            "--start", help="Stolen convolutions frozen or free; or nothing stolen: scratch."
+        Choice(
+            "--start",
+            ("frozen", "free", "scratch"),
+            "Stolen convolutions frozen or free; or nothing stolen: scratch.",
         ),
     ] = "free",
     recipe: Annotated[
         str | None,
-        typer.Option("--recipe", help="A name or YAML file. [default: the stolen network's]"),
+        Choice("--recipe", recipe_files, "A name or YAML file. [default: the stolen network's]"),
     ] = None,
     epochs: Epochs = None,
     lr: Annotated[
