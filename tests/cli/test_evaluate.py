@@ -139,7 +139,7 @@ def test_several_eps_are_a_curve(evaluate: Command, tmp_path: Path) -> None:
         (("--attack", "pgd", "--eps", "-0.1"), "above 0"),
         (("--attack", "pgd", "--eps", "0.1", "--step-size", "0"), "step_size"),
         (("--attack", "pgd", "--eps", "0.1", "--steps", "0"), "steps"),
-        (("--attack", "fgsm", "--attack", "apgd", "--draws", "3"), "'fgsm' has no draws; it takes"),
+        (("--attack", "fgsm", "--attack", "pgd", "--draws", "3"), "'fgsm' has no draws; it takes"),
         (("--attack", "noise", "--eps", "0.1", "--kind", "corner"), "did you mean 'corners'"),
         (("--attack", "pgd", "--kappa", "3"), "No such option: --kappa"),
         (("--out", "here"), "--out is for a --network"),

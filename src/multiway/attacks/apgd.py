@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count, warn
+from multiway.attacks.expectation import ExpectedGoal
 from multiway.attacks.ledger import Ledger
 from multiway.attacks.pairs import Pairs, mean_curve, rank_targets
 from multiway.attacks.result import Attempt
 from multiway.errors import choose
+from multiway.identity import describe_fields
 from multiway.objectives import OBJECTIVES, Ascent, Goal
 from multiway.threat import check_norm, make_streams, radii
 
@@ -42,6 +45,9 @@ class APGD(Attack):
         steps: gradient steps in a run.
         restarts: runs; each starts at another random point.
         objective: what is ascended: own, ce, margin, or dlr (which needs 3 classes).
+        draws: of a model that answers at random. With more than one, the mean over them is what is
+            ascended (see `ExpectedGoal`), and every image climbs to the end: a point that is broken
+            on average by a hair is broken in half of the draws. Success is measured on one more.
         early_stop: see `Attack`.
 
     Example:
@@ -57,16 +63,30 @@ class APGD(Attack):
     steps: int = 100
     restarts: int = 1
     objective: str = "ce"
+    draws: int = 1
 
     def __post_init__(self) -> None:
         check_norm(self.threat)
         check_count("steps", self.steps)
         check_count("restarts", self.restarts)
+        check_count("draws", self.draws)
         choose("objective", self.objective, OBJECTIVES)
+
+    @property
+    def averages(self) -> bool:
+        """With more than one draw."""
+        return self.draws > 1
+
+    def identity(self) -> dict[str, Any]:
+        """Its settings; those of a single draw are what they were before there were several."""
+        settings = describe_fields(self)
+        return settings if self.averages else {k: settings[k] for k in settings if k != "draws"}
 
     def run(self, problem: Problem) -> Attempt:
         """`restarts` climbs, the later ones on what still stands."""
-        goal = problem.goal(self.objective)
+        goal, stop = problem.goal(self.objective), self.early_stop
+        if self.averages:
+            goal, stop = ExpectedGoal.of_goal(goal, self.draws), False
         ledger = Ledger(problem)
         curve = ledger.attempt.loss_curve
         for restart in range(self.restarts):
@@ -74,7 +94,7 @@ class APGD(Attack):
             if len(chosen) == 0:
                 break
             purposes = [("apgd", restart)]
-            values = _climb_all(ledger, goal, chosen, None, self.steps, purposes, self.early_stop)
+            values = _climb_all(ledger, goal, chosen, None, self.steps, purposes, stop)
             curve = curve if len(curve) else values
         return replace(ledger.attempt, loss_curve=curve)
 
@@ -221,6 +241,7 @@ def _climb(
     """One run from `start` [n, ...]; the ledger of the pairs, and the mean objective a step."""
     left = pairs.problem
     ledger = Ledger(left)
+    draws = goal.draws if isinstance(goal, ExpectedGoal) else 1
     reach = radii(left.threat, left.images)
     state = _Climbers(start, FIRST_STEP * reach)
     project = left.threat.projector(left.images)
@@ -245,7 +266,7 @@ def _climb(
             index = state.index[gone]
             nothing = torch.zeros_like(index, dtype=torch.bool)
             ledger.keep(index, state.best[gone], state.value[gone], nothing)
-            ledger.count(index, number + 1, number + 1 - last)
+            ledger.count(index, draws * (number + 1), draws * (number + 1 - last))
             ledger.met(index, state.shown[gone], state.nan[gone])
             stay = ~gone
             state.take(stay)

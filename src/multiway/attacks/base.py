@@ -29,6 +29,7 @@ from multiway.attacks.result import AttackResult, Attempt
 from multiway.decisions import NO_DECISION, decisions
 from multiway.objectives import Goal, default_objective, lead
 from multiway.outputs import output_tensor
+from multiway.randomness import seeded
 from multiway.threat import L2, Linf, Threat
 
 __all__ = ["Attack", "Problem", "is_success", "untouched"]
@@ -123,6 +124,11 @@ class Attack(ABC):
     threat: Threat
     early_stop: bool = field(default=True, kw_only=True)
 
+    @property
+    def averages(self) -> bool:
+        """Whether it attacks the expectation over the draws of a model that answers at random."""
+        return False
+
     def on(self, *models: nn.Module) -> Self:
         """The attack with what it leaves open decided for `models`: an objective that is None.
 
@@ -167,7 +173,10 @@ class Attack(ABC):
             check_scores(scores)
             warn_of_probabilities(scores)
             check_labels_and_targets(images, labels, targets, scores.shape[1])
-            warn_if_random(model, images, scores)
+            if self.averages:
+                seeded(seed, "draws of the model")
+            else:
+                warn_if_random(model, images, scores)
             quick = fast_network(model, images, scores)
             problem = Problem(model, quick, self.threat, images, labels, targets, seed)
             already = is_success(scores, labels, targets)

@@ -33,6 +33,7 @@ ATTACKS: dict[str, Callable[..., Attack]] = {
     "fab": FAB,
     "square": Square,
     "autoattack": AutoAttack,
+    "autoattack-rand": AutoAttack.rand,
     "boundary": Boundary,
     "deepfool": DeepFool,
     "cw": CW,

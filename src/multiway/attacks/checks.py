@@ -262,7 +262,7 @@ def warn_if_random(model: nn.Module, images: Tensor, scores: Tensor) -> None:
     if not torch.allclose(again, first, rtol=1e-3, atol=1e-3 * float(first.abs().max())):
         warn(
             "random-model",
-            "the model is not deterministic in eval mode: the same images got different scores. "
-            "Success is measured on one draw of its randomness; average the gradient over several "
-            "(expectation over transformation) or remove the randomness before trusting a figure",
+            "the model is not deterministic in eval mode: the same images got different scores, "
+            "and a gradient of one draw says little of the next. Attack the expectation over "
+            "draws: --attack autoattack-rand, or AutoAttack(threat, version='rand')",
         )

@@ -19,7 +19,7 @@ def attack_name(attack: Attack) -> str:
         >>> attack_name(FGSM(Linf(0.3), objective="margin"))
         'fgsm-margin'
     """
-    name = type(attack).__name__.lower()
+    name = f"{type(attack).__name__.lower()}{_version(attack)}"
     objective = getattr(attack, "objective", None)
     return name if objective is None else f"{name}-{objective}"
 
@@ -36,16 +36,18 @@ def attack_words(attack: Attack) -> str:
         'Noise, 250 corners draws, Linf 0.3'
     """
     name = type(attack).__name__
-    parts = [name.upper() if len(name) <= 4 else name]
+    parts = [f"{name.upper() if len(name) <= 4 else name}{_version(attack)}"]
     steps, restarts = getattr(attack, "steps", None), getattr(attack, "restarts", 1)
     queries, draws = (getattr(attack, limit, None) for limit in ("queries", "draws"))
     if queries:
         # They end an attack that is measured by them before its steps do.
         parts.append(f"{queries} queries")
-    elif draws:
-        parts.append(f"{draws} {attack.kind} draws")  # type: ignore[attr-defined]
     elif steps:
         parts.append(f"{steps} step{'s' if steps > 1 else ''}")
+    if attack.averages and draws:
+        parts.append(f"{draws} draws of the model")
+    elif draws and hasattr(attack, "kind"):
+        parts.append(f"{draws} {attack.kind} draws")
     parts += [f"{restarts} restarts"] if restarts > 1 else []
     if getattr(attack, "kappa", None) is not None:
         parts.append(f"kappa {attack.kappa:g}")  # type: ignore[attr-defined]
@@ -56,3 +58,9 @@ def attack_words(attack: Attack) -> str:
         shown = f"{whole:.0f}/255" if whole == int(whole) and eps < 0.15 else f"{eps:g}"
         parts.append(f"{norm} {'without a bound' if eps == float('inf') else shown}")
     return ", ".join(parts)
+
+
+def _version(attack: Attack) -> str:
+    """Of a protocol that has several, all but the usual one."""
+    version = getattr(attack, "version", "standard")
+    return "" if version == "standard" else f"-{version}"

@@ -86,7 +86,10 @@ Momentum = Annotated[
 Population = Annotated[
     int | None, typer.Option("--population", help="Samples in a step (nattack).", max=MOST)
 ]
-Draws = Annotated[int | None, typer.Option("--draws", help="For each image (noise).", max=MOST)]
+Draws = Annotated[
+    int | None,
+    typer.Option("--draws", help="For each image (noise), or of a random model (apgd).", max=MOST),
+]
 Kind = Annotated[str | None, Choice("--kind", ("uniform", "corners"), "Of noise: {}.")]
 
 

@@ -28,7 +28,7 @@ __all__ = [
 
 ATTACKS = (
     "fgsm", "pgd", "pgd-1k", "pgd-5k", "apgd", "apgd-t", "fab", "square", "nattack", "boundary",
-    "deepfool", "cw", "ead", "ddn", "autoattack", "noise",
+    "deepfool", "cw", "ead", "ddn", "autoattack", "autoattack-rand", "noise",
 )  # fmt: skip
 BACKBONES = (
     "a", "b", "c", "d", "madry", "wong", "resnet-8", "resnet-8-strided", "resnet-8-small",

@@ -50,8 +50,8 @@ __all__ = ["evaluate"]
 # Attacks that make thousands of passes for each image: small batches, so that progress is shown
 # and a kill costs little.
 SLOW = {
-    "apgd-t", "autoattack", "boundary", "cw", "ead", "fab", "nattack", "noise", "pgd-1k", "pgd-5k",
-    "square",
+    "apgd-t", "autoattack", "autoattack-rand", "boundary", "cw", "ead", "fab", "nattack", "noise",
+    "pgd-1k", "pgd-5k", "square",
 }  # fmt: skip
 
 
