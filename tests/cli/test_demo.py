@@ -78,6 +78,17 @@ def test_the_page_opens_in_silence(folder: Path, result: dict[str, Any], page: P
     assert verdict[:40] in " ".join(page.locator("body").inner_text().split())
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_what_is_wider_than_the_screen_says_so(folder: Path, page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto((folder / "demo/report.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    size = "e => [e.scrollWidth > e.clientWidth, e.querySelector('.hint').offsetWidth > 100]"
+    frames = page.eval_on_selector_all(".wide", f"all => all.map({size})")
+    assert all(wider == said for wider, said in frames)
+    assert any(wider for wider, _ in frames) == (width == 390)
+
+
 def test_a_second_call_trains_nothing_and_shows_the_same_in_a_table(
     folder: Path, result: dict[str, Any], tmp_path: Path
 ) -> None:
