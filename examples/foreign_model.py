@@ -33,22 +33,16 @@ loader = DataLoader(
     shuffle=True,
 )
 images, labels = digits["test"].images[:TESTED] / 255, digits["test"].labels[:TESTED]
+test_loader = DataLoader(TensorDataset(images, labels), batch_size=50)
 
 # %% [markdown]
 # ## The models
 #
 # All that an attack asks of a model is that images in [0, 1] go in and scores [N, K] come out.
-# Normalisation belongs inside, so that eps means the same to everybody.
+# Normalisation belongs inside (`mw.Normalize`), so that eps means the same to everybody.
 
 
 # %%
-class Normalised(nn.Sequential):
-    """Layers that see images of about zero mean and unit variance."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        return super().forward((images - 0.13) / 0.31)
-
-
 class Rounded(nn.Module):
     """A network that sees its images in six levels of grey."""
 
@@ -63,7 +57,8 @@ class Rounded(nn.Module):
 def trained(seed: int, eps: float = 0.0) -> nn.Module:
     """A network after `EPOCHS` of Adam, on images attacked by one step from noise if eps > 0."""
     torch.manual_seed(seed)
-    network = Normalised(
+    network = nn.Sequential(
+        mw.Normalize(0.13, 0.31),
         nn.Conv2d(1, 16, 4, stride=2, padding=1), nn.ReLU(),
         nn.Conv2d(16, 32, 4, stride=2, padding=1), nn.ReLU(),
         nn.Flatten(), nn.Linear(32 * 7 * 7, 100), nn.ReLU(), nn.Linear(100, 10),
@@ -100,7 +95,7 @@ claims, said = {}, {}
 for name, model in models.items():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = mw.evaluate(model, images, labels, [mw.PGD(THREAT, steps=40, objective="ce")])
+        found = mw.evaluate(model, test_loader, attacks=mw.PGD(THREAT, steps=40, objective="ce"))
     claims[name] = found.robust
     said[name] = sorted(found.warnings)
     print(f"{name:12} clean {found.clean}, PGD on ce {found.robust}, warns of {said[name]}")
