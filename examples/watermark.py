@@ -132,5 +132,6 @@ figure.savefig("example-watermark.png", dpi=120)
 # | `padded` | 2.0 [0.4, 10.5] | 40.0 [27.6, 53.8] |
 #
 # At the owner's learning rate the thief with one-hot labels shows more of the mark than the one
-# with codes, at a tenth of it less: one rate alone would have told a story about encodings. The
+# with codes, at a tenth of it less: one rate alone would have told a story about encodings. (The
+# two rates were chosen among several because the order turns between them.) The
 # intervals are over images; one training of each says nothing about others.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 import torch
@@ -107,7 +108,7 @@ def test_what_is_zero_or_nan_in_some_draws() -> None:
 @pytest.mark.parametrize("objective", ["ce", "dlr"])
 def test_without_randomness_it_is_plain_apgd(objective: str) -> None:
     model, images, labels = problem()
-    common = {"steps": 20, "objective": objective, "early_stop": False}
+    common: dict[str, Any] = {"steps": 20, "objective": objective, "early_stop": False}
     plain = mw.APGD(mw.Linf(0.08), **common)(model, images, labels)
     drawn = mw.APGD(mw.Linf(0.08), **common, draws=5)(model, images, labels)
     assert torch.equal(plain.adversarial, drawn.adversarial)
