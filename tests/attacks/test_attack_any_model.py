@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from multiway import EncodedClassifier, Encoding
 from multiway.attacks import (
     APGD,
+    DDN,
     FAB,
     FGSM,
     PGD,
@@ -21,6 +22,7 @@ from multiway.attacks import (
     AttackWarning,
     AutoAttack,
     Boundary,
+    DeepFool,
     NAttack,
     Noise,
     Square,
@@ -43,6 +45,8 @@ EVERY: list[Attack] = [
     NAttack(Linf(0.1), steps=2),
     Noise(Linf(0.1), draws=200),
     Boundary(steps=5),
+    DDN(steps=3),
+    DeepFool(steps=3),
 ]
 
 
