@@ -50,7 +50,9 @@ class FGSM(Attack):
     def run(self, problem: Problem) -> Attempt:
         """One forward and one backward pass."""
         threat, images = problem.threat, problem.images
-        objective = self.objective or default_objective(problem.model)
+        objective = self.objective
+        if objective is None:
+            objective = default_objective(problem.model)
         goal = problem.goal(objective, self.kappa)
         ascent = goal.ascend(images, problem.labels, problem.targets)
         stepped = threat.step(images, ascent.gradient, threat.reach(images))
