@@ -219,7 +219,7 @@ SMALL = ("--out", "x", "--data", "npz:tiny.npz", "--backbone", "d")
         (("train", "--out", "x", "--data", "npz:no.npz"), "no.npz"),
         (("evaluate", "nowhere"), "there is no run nowhere"),
         (("evaluate", "x", "--eps", "0.3"), "--eps is for an attack; name one: --attack pgd"),
-        (("evaluate", "x", "--attack", "pgd", "--norm", "l1"), "unknown norm 'l1'"),
+        (("evaluate", "x", "--attack", "pgd", "--norm", "l3"), "unknown norm 'l3'"),
         (("evaluate", "x", "--attack", "fsgm", "--eps", "0.1"), "did you mean 'fgsm'"),
         (("data", "fetch", "mnits"), "unknown data set 'mnits': did you mean 'mnist'"),
     ],
