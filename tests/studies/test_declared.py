@@ -17,7 +17,6 @@ from multiway.results import CHARTS, METRICS
 from multiway.schedule import order
 from multiway.studies import STUDIES, Study, declare, paper, scale_of
 from multiway.studies.artifacts import Crafted
-from multiway.studies.autoattack import protocol
 from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import Claim, Side, claims
 from multiway.studies.measures import Accuracy, Correlated
@@ -343,7 +342,7 @@ def test_confidence_is_in_the_papers_units() -> None:
 @DATA
 def test_autoattack_is_whole_at_cpu_and_takes_in_the_other_studies() -> None:
     """Every white-box image of `benchmark` and `iterations` at the same eps counts here."""
-    assert protocol(scale_of("cpu"), 0.3) == (AutoAttack(Linf(0.3)),)
+    assert scale_of("cpu").autoattack(0.3) == (AutoAttack(Linf(0.3)),)
     cells = [c for c in declared("autoattack", "cpu").cells if c.column == "AutoAttack"]
     here = {each.key for cell in cells for each in decisions(cell)}
     for name in ("benchmark", "iterations"):

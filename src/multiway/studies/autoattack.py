@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from multiway.attacks import APGD, FAB, Attack, AutoAttack, Square, TargetedAPGD
+from multiway.attacks import AutoAttack
 from multiway.attacks.names import attack_words
 from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
@@ -20,7 +20,7 @@ from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 from multiway.threat import Linf
 
-__all__ = ["declare", "protocol"]
+__all__ = ["declare"]
 
 TITLE = "What is left under AutoAttack?"
 PAPER = ""
@@ -50,7 +50,7 @@ def declare(scale: Scale) -> Study:
         differs=(
             "not in the paper, which is older than AutoAttack",
             f"images: {', '.join(counts)}",
-            *(("the four parts of AutoAttack have fewer steps",) if _is_short(scale) else ()),
+            *(("the four parts of AutoAttack have fewer steps",) if scale.brief else ()),
         ),
     )
 
@@ -58,36 +58,18 @@ def declare(scale: Scale) -> Study:
 def _add_cells(cells: Cells, data: str) -> None:
     scale, setting = cells.scale, cells.scale.robust[data]
     images = _images(scale, data)
-    name = attack_words(AutoAttack(Linf(setting.eps))) + (" cut short" if _is_short(scale) else "")
+    name = attack_words(AutoAttack(Linf(setting.eps))) + (" cut short" if scale.brief else "")
     for network in (*HEADLINE, *CONTROLS) if data in BENCHMARK else PAIR:
         some = cells_of(cells, network) if data in BENCHMARK else cells.side()
         row, model = f"{data}, {network}", robust(scale, data, network)
         # Of the controls half as many images: they have half as many seeds, too.
         shown = images if network in PAIR else images.first(max(2, len(images) // 2))
-        own = [(attack, shown) for attack in protocol(scale, setting.eps)]
+        own = [(attack, shown) for attack in scale.autoattack(setting.eps)]
         some.worst_case(
             row, "AutoAttack", model, [*own, *white_box_attacks(scale, data)], white_box=True,
             attack=f"{name}, and PGD; the worst case by image",
         )  # fmt: skip
         some.on(scale.test_images(setting)).clean(row, model)
-
-
-def protocol(scale: Scale, eps: float) -> tuple[Attack, ...]:
-    """AutoAttack; at smoke and in a trial its four parts, cut short."""
-    threat = Linf(eps)
-    if not _is_short(scale):
-        return (AutoAttack(threat),)
-    steps, targets, queries = (2, 1, 4) if scale.trial else (20, 3, 200)
-    return (
-        APGD(threat, steps=steps),
-        TargetedAPGD(threat, steps=steps, targets=targets),
-        FAB(threat, steps=steps, targets=targets),
-        Square(threat, queries=queries),
-    )
-
-
-def _is_short(scale: Scale) -> bool:
-    return scale.trial or scale.name == "smoke"
 
 
 def _images(scale: Scale, data: str) -> Images:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiway.attacks import FGSM, PGD, Attack
+from multiway.attacks import APGD, FAB, FGSM, PGD, Attack, AutoAttack, Square, TargetedAPGD
 from multiway.errors import choose
 from multiway.studies.images import Images
 from multiway.studies.models import Model
@@ -166,9 +166,27 @@ class Scale:
         )  # fmt: skip
 
     def strong_pgd(self, eps: float, objective: str) -> PGD:
-        """What an undefended network is attacked with beside one step."""
+        """What an undefended network is attacked with in many steps."""
         steps, restarts = self.strong_steps, self.strong_restarts
         return self.pgd(eps, objective, steps=steps, restarts=restarts)
+
+    def autoattack(self, eps: float) -> tuple[Attack, ...]:
+        """The strongest that the field agrees on; at smoke and in a trial its parts, cut short."""
+        threat = Linf(eps)
+        if not self.brief:
+            return (AutoAttack(threat),)
+        steps, targets, queries = (2, 1, 4) if self.trial else (20, 3, 200)
+        return (
+            APGD(threat, steps=steps),
+            TargetedAPGD(threat, steps=steps, targets=targets),
+            FAB(threat, steps=steps, targets=targets),
+            Square(threat, queries=queries),
+        )
+
+    @property
+    def brief(self) -> bool:
+        """Whether AutoAttack is cut short."""
+        return self.trial or self.name == "smoke"
 
     def long_pgd(self, eps: float, objective: str) -> PGD:
         """What stands for the paper's 5,000 steps with 50 restarts."""

@@ -50,6 +50,6 @@ def declare(scale: Scale) -> Study:
         differs=(
             "the substitute is a training of its own, which no other cell attacks, and its "
             "codebook the target's",
-            f"`{STRONG}` is ours: {scale.strong_steps} steps, {scale.strong_restarts} restarts",
+            f"`{STRONG}` is ours",
         ),
     )

@@ -33,6 +33,7 @@ def declare(scale: Scale) -> Study:
             row, "black-box, own encoding", model, [scale.substitute(model)], attack=away
         )
         cells.attacked(row, "white-box", model, attack=partial(scale.strong_pgd, EPS))
+        cells.undefended(row, model, setting, EPS)
         cells.on(scale.test_images(setting)).clean(row, model)
     return Study(
         name="undefended",
