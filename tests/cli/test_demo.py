@@ -24,22 +24,25 @@ def folder(shared: Shared, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 
     def make(folder: Path) -> None:
         programs = install_wheel(wheel, tmp_path_factory.mktemp("installed"), "demo")
-        words = (*SMALL, "--epochs", "1", "--json")
+        words = (*SMALL, "--epochs", "1")
         done = run_outside(programs / "multiway", *words, folder=folder)
         assert done.stderr.endswith("multiway explore demo/1ofk-0 demo/ro-2\n")
-        (folder / "printed.json").write_text(done.stdout)
+        (folder / "printed.txt").write_text(done.stdout)
 
     return shared("demo", make)
 
 
 @pytest.fixture(scope="module")
 def result(folder: Path) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads((folder / "printed.json").read_text())
+    result: dict[str, Any] = json.loads((folder / "demo/demo.json").read_text())
     return result
 
 
-def test_everything_is_measured(folder: Path, result: dict[str, Any]) -> None:
-    assert result == json.loads((folder / "demo/demo.json").read_text())
+def test_everything_is_measured_and_printed(folder: Path, result: dict[str, Any]) -> None:
+    printed = (folder / "printed.txt").read_text()
+    clean = cell(result["transfer"], column="clean", row="ro-2")
+    assert f"{100 * clean['value']:.1f} [" in printed
+    assert result["diagnoses"]["ro-2"]["verdict"] in printed
     assert list(result["encodings"].items()) == [
         ("1ofk-0", "1ofk"), ("1ofk-1", "1ofk"), ("ro-2", "ro"), ("ro-3", "ro"),
         ("padded-4", "padded"),
@@ -89,18 +92,19 @@ def test_what_is_wider_than_the_screen_says_so(folder: Path, page: Page, width: 
     assert any(wider for wider, _ in frames) == (width == 390)
 
 
-def test_a_second_call_trains_nothing_and_shows_the_same_in_a_table(
-    folder: Path, result: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_second_call_trains_nothing_and_prints_one_document(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "demo", tmp_path / "demo")
-    again = invoke(tmp_path, *SMALL, "--epochs", "1")
+    again = invoke(tmp_path, *SMALL, "--limit", "2", "--epochs", "1", "--json")
     assert again.returncode == 0, again.stderr
     assert "training" not in again.stderr
-    clean = cell(result["transfer"], column="clean", row="ro-2")
-    assert f"{100 * clean['value']:.1f} [" in again.stdout
-    assert result["diagnoses"]["ro-2"]["verdict"] in again.stdout
     kept = json.loads((tmp_path / "demo/demo.json").read_text())
-    assert kept["transfer"]["cells"] == result["transfer"]["cells"]
+    assert json.loads(again.stdout) == kept
+    assert cell(kept["transfer"], column="clean", row="ro-2")["n"] == 2
+    for name in NAMES:
+        one, other = (
+            root / name / "model.safetensors" for root in (folder / "demo", tmp_path / "demo")
+        )
+        assert one.read_bytes() == other.read_bytes()
 
 
 def test_other_epochs_in_the_same_folder_are_refused(folder: Path) -> None:
