@@ -71,7 +71,7 @@ def report(
         else:
             written += mw.report.write_markdown(chosen, markdown)
     if publish is not None:
-        written += mw.studies.publish(chosen, folder, publish)
+        written += mw.studies.publish(chosen, publish)
     _show(chosen, written, json)
 
 

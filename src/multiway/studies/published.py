@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from multiway.errors import MultiwayError
-from multiway.files import make_directory
 from multiway.results import write_result
 from multiway.store import Store
 from multiway.studies.catalogue import STUDIES, declare
@@ -17,8 +15,6 @@ from multiway.studies.result import StudyResult, load_results, read_result, resu
 from multiway.studies.scales import scale_of
 
 __all__ = ["check_claims", "check_current", "publish", "read_folder"]
-
-PICTURES = "pictures"
 
 
 def read_folder(folder: Path | str) -> list[StudyResult]:
@@ -30,28 +26,21 @@ def read_folder(folder: Path | str) -> list[StudyResult]:
     return load_results(folder)
 
 
-def publish(results: Sequence[StudyResult], source: Path | str, folder: Path | str) -> list[Path]:
-    """Write results into a folder of their own, with the arrays that are drawn; returns the files.
+def publish(results: Sequence[StudyResult], folder: Path | str) -> list[Path]:
+    """Write results into a folder of their own; returns the files.
 
-    Args:
-        source: what the pictures of `results` are relative to.
+    Pictures stay in the store: their arrays hold images of the data sets, which are not ours to
+    publish.
     """
-    source, folder, written = Path(source), Path(folder), []
+    written = []
     for result in results:
         if result.scale == "smoke":
             raise MultiwayError(
                 f"{result.name} is of the smoke scale, which says nothing of the paper: publish "
                 "with --scale cpu or --scale paper"
             )
-        name = result_path(folder, result.name, result.scale).name
-        pictures = {}
-        for key, path in result.pictures.items():
-            copy = folder / PICTURES / f"{result.name}-{result.scale}-{key}.safetensors"
-            make_directory(copy.parent)
-            if (source / path).resolve() != copy.resolve():
-                shutil.copyfile(source / path, copy)
-            pictures[key] = str(copy.relative_to(folder))
-        written.append(write_result(folder / name, replace(result, pictures=pictures)))
+        name = result_path(Path(folder), result.name, result.scale).name
+        written.append(write_result(Path(folder) / name, replace(result, pictures={})))
     return written
 
 
