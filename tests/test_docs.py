@@ -145,6 +145,7 @@ def test_links_to_sections_lead_somewhere() -> None:
             there = (page.parent / name).read_text() if name else page.read_text()
             headings = re.findall(r"^#+ (.+)$", there, re.MULTILINE)
             anchors = [re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings]
+            anchors += re.findall(r'<a id="([\w-]+)">', there)
             assert section in anchors, f"{page.name} links to {name}#{section}"
 
 
