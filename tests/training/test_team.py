@@ -353,14 +353,24 @@ class Pair(Team):
         return [value, value]
 
 
+class Quicker(Pair):
+    """Its partner, asked to end as well, is gone before it has looked."""
+
+    def sum(self, *values: float) -> list[float]:
+        if self.asked_to_end:
+            raise WorkerLost.by(RuntimeError("Connection closed by peer"))
+        return super().sum(*values)
+
+
+@pytest.mark.parametrize("kind", [Pair, Quicker])
 def test_a_process_that_is_asked_to_end_between_two_steps_saves_them_whole(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Pair]
 ) -> None:
     """Running statistics included."""
     monkeypatch.chdir(folder)
     recipe = Recipe(name="mine", lr=0.05, batch_size=100, epochs=3)
     job = prepare(load("npz:tiny.npz", "train"), "resnet-8-small", "ro", recipe, code_length=12)
-    run, watch, team = open_run(folder / "run", job.config, False), Ending(job.model), Pair()
+    run, watch, team = open_run(folder / "run", job.config, False), Ending(job.model), kind()
     before = signal.getsignal(signal.SIGTERM)
     store = torch.distributed.HashStore()  # type: ignore[attr-defined]
     torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)

@@ -10,7 +10,10 @@ from torch import Tensor
 
 from multiway.errors import MultiwayError
 
-__all__ = ["WorkerLost", "all_reduce", "collective"]
+__all__ = ["ASKED", "WorkerLost", "all_reduce", "collective"]
+
+
+ASKED = "a worker was asked to end (SIGTERM)"
 
 
 class WorkerLost(MultiwayError):

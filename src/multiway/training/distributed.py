@@ -17,7 +17,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from multiway.errors import MultiwayError
-from multiway.training.collectives import WorkerLost, all_reduce, collective
+from multiway.training.collectives import ASKED, WorkerLost, all_reduce, collective
 from multiway.training.sync_batchnorm import share_norms
 
 __all__ = ["PRECISIONS", "Team", "check_shares", "launched_size"]
@@ -70,7 +70,7 @@ class Team:
         self.size, self.rank, self.device = size, 0, torch.device(device)
         self.precision = precision
         self._broken_off: RuntimeError | None = None
-        self._asked_to_end = False
+        self.asked_to_end = False
         if size > 1:
             self.rank, self.device = _join(self.device)
 
@@ -137,8 +137,8 @@ class Team:
         """
         if self.size == 1:
             return list(values)
-        if self._asked_to_end:
-            raise WorkerLost("a worker was asked to end (SIGTERM)")
+        if self.asked_to_end:
+            raise WorkerLost(ASKED)
         total = torch.tensor(values, dtype=torch.float64, device=self.device)
         all_reduce(total)
         return [float(value) for value in total]
@@ -162,7 +162,7 @@ class Team:
             raise MultiwayError(complaint)
 
     def _ask_to_end(self, number: int, frame: object) -> None:
-        self._asked_to_end = True
+        self.asked_to_end = True
 
 
 def _average(team: Team, bucket: GradBucket) -> Future[Tensor]:

@@ -18,7 +18,7 @@ from multiway.files import kind_of
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.adversary import InnerAttack
 from multiway.training.clean_accuracy import accuracy
-from multiway.training.collectives import WorkerLost
+from multiway.training.collectives import ASKED, WorkerLost
 from multiway.training.distributed import Team, check_shares
 from multiway.training.losses import OuterLoss
 from multiway.training.overfitting import Watch, robust_accuracy, watched_images
@@ -124,8 +124,10 @@ class _Training:
             for buffer, value in zip(self.model.buffers(), self.means_before, strict=False):
                 buffer.copy_(value)
             self._save()
+            # All are asked at once, and one that is quick breaks off what the others are at.
+            why = ASKED if self.team.asked_to_end else error
             raise MultiwayError(
-                f"{error} at step {self.progress.step + 1} of {self.total}; the state is kept in "
+                f"{why} at step {self.progress.step + 1} of {self.total}; the state is kept in "
                 f"{self.run.state}: go on with --resume"
             ) from error
 
