@@ -43,7 +43,8 @@ def declare(scale: Scale) -> Study:
         title=TITLE,
         question="The gradient of the loss at three images, for two trainings of network A with "
         "one-hot labels and two with random orthogonal codes: are those of one encoding alike? "
-        "The pictures are of the first seed; the figures below them say how far the eye is right.",
+        "Pictures, where they are shown, are of the first seed; the figures say how far the eye is "
+        "right.",
         paper=PAPER,
         chart="saliency",
         row_name="pair",
