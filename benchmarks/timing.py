@@ -1,10 +1,14 @@
-"""What the benchmarks share: contenders that take turns, and data to run them on."""
+"""What the benchmarks share: contenders that take turns, processes of their own, and data."""
 
 from __future__ import annotations
 
+import multiprocessing
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any
 
 import torch
 
@@ -13,12 +17,16 @@ from multiway.statistics import Interval, median
 
 Contender = Callable[[], object]
 
+# Processes begin as copies of one that has imported everything and computed nothing.
+START = multiprocessing.get_context("forkserver")
+IMPORTED = ["torch", "multiway.attacks", "foolbox", "torchattacks", "pyautoattack", "art.attacks"]
+
 
 class Turns:
     """The times of contenders that took turns, so that whatever else the machine does hits all.
 
     Args:
-        contenders: what to run, by name.
+        contenders: what to run, by name. One that returns a float has timed itself.
         rounds: how often each is run and timed; at least once, and then while there is time, where
             `seconds` are given.
         clock: seconds; `time.process_time` is the CPU time of all threads, which other programs
@@ -42,9 +50,9 @@ class Turns:
         while done < rounds or (time.perf_counter() - begun) * (1 + 1 / done) < seconds:
             for name, run in contenders.items():
                 start = clock()
-                run()
+                took = run()
                 if done >= 0:
-                    self.seconds[name].append(clock() - start)
+                    self.seconds[name].append(took if isinstance(took, float) else clock() - start)
             done += 1
 
     @classmethod
@@ -62,6 +70,55 @@ class Turns:
         """The median, over rounds, of a contender's time to another's in the same round."""
         pairs = zip(self.seconds[name], self.seconds[other], strict=True)
         return median([one / two for one, two in pairs], least=0.0)
+
+
+class OwnProcess:
+    """A contender in a process of its own, with one thread, as a user would run it.
+
+    What others leave behind in memory does not help or hurt it: after large tensors have been
+    freed, the C library keeps more of what it has, and a loop becomes faster.
+
+    Args:
+        make: a function of a module's top level. In the other process, `make(*given)` gives what
+            is called with each task.
+
+    Attributes:
+        answer: what the last call returned.
+    """
+
+    def __init__(self, make: Callable[..., Callable[..., object]], *given: object) -> None:
+        START.set_forkserver_preload(IMPORTED)
+        self.line, other = START.Pipe()
+        self.process = START.Process(target=_serve, args=(other, make, given), daemon=True)
+        self.process.start()
+        other.close()
+        self.answer: Any = None
+
+    def __call__(self, *task: object) -> float:
+        """The CPU seconds that the task took."""
+        self.line.send(task)
+        seconds: float
+        seconds, self.answer = self.line.recv()
+        return seconds
+
+    def end(self) -> None:
+        """Let the process go, and its memory."""
+        self.line.close()
+        self.process.join()
+
+
+def _serve(line: Connection, make: Callable[..., Callable[..., object]], given: Any) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    run = make(*given)
+    while True:
+        try:
+            task = line.recv()
+        except EOFError:
+            return
+        start = time.process_time()
+        answer = run(*task)
+        line.send((time.process_time() - start, answer))
 
 
 def digits(n: int) -> ImageSet:
