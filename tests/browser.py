@@ -8,7 +8,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+# What a page is expected to show is waited for as long as a busy machine may take.
+expect.set_options(timeout=60_000)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

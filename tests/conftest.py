@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from filelock import FileLock
+from hypothesis import HealthCheck, settings
 
 from multiway.data import load
 from multiway.errors import MultiwayError
@@ -24,8 +25,15 @@ from multiway.errors import MultiwayError
 # Two test processes share two cores; a thread pool each would only get in the way.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# pytest's handler of faults keeps Linux from granting the process AMX, of which oneDNN is not told:
+# on a machine that has it, 16 bits would end in an illegal instruction.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 # A shell's background job ignores Ctrl-C, and so would all that the tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A busy machine is no falsified property.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 pytest_plugins = ["browser", "explorers", "wheels"]
 

@@ -80,7 +80,9 @@ def find_command(words: list[str]) -> tuple[str, list[str]]:
 def whole_lines(page: Path) -> list[list[str]]:
     """The words after `multiway` of each command line in a block of code."""
     blocks = re.findall(r"^```\w*\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    lines = [
+        re.sub(r"^(\$ |\.venv/bin/)", "", line) for block in blocks for line in block.splitlines()
+    ]
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("multiway ")]
 
 

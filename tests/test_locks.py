@@ -10,7 +10,7 @@ from typing import IO
 import pytest
 
 from multiway.errors import MultiwayError
-from multiway.locks import locked
+from multiway.machine import locked
 
 
 def test_a_lock_is_held_once_and_leaves_nothing(tmp_path: Path) -> None:

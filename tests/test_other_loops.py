@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-import torch.multiprocessing as mp
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 import multiway as mw
 from multiway.errors import MultiwayError, MultiwayWarning
+from warm import warm
 
 IMAGES = torch.rand(16, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 LABELS = torch.arange(16) % 4
@@ -82,7 +82,11 @@ def _train(rank: int, folder: str) -> None:
 
 
 def test_two_processes_of_ddp_have_the_weights_of_one(tmp_path: Path) -> None:
-    mp.spawn(_train, (str(tmp_path),), nprocs=2)  # type: ignore[attr-defined, no-untyped-call]
+    program = "import sys, test_other_loops as t; t._train(int(sys.argv[1]), sys.argv[2])"
+    processes = [warm("-c", program, rank, tmp_path, cwd=tmp_path) for rank in range(2)]
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
     first, second = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in (0, 1))
     model = encoded(length=20)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)

@@ -12,7 +12,7 @@ from tiny_artifacts import alive, until
 CHILD = """
 import os, sys, time
 sys.platform = sys.argv[1]
-from multiway.processes import end_with_parent
+from multiway.machine import end_with_parent
 end_with_parent(int(sys.argv[2]) or os.getppid())
 print(os.getpid(), flush=True)
 time.sleep(60)
@@ -34,7 +34,7 @@ def test_a_child_dies_with_its_parent(system: str) -> None:
     assert alive(child)
     parent.kill()
     parent.wait()
-    until(lambda: not alive(child), seconds=5)
+    until(lambda: not alive(child), seconds=30)
 
 
 @pytest.mark.parametrize("system", ["linux", "darwin"])
@@ -49,7 +49,7 @@ def test_a_parent_that_is_dead_already(system: str) -> None:
 
 
 def test_it_is_bound_before_anything_slow_is_loaded() -> None:
-    code = "import sys, multiway.processes; print(*sys.modules)"
+    code = "import sys, multiway.machine; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from multiway.errors import MultiwayError
 from multiway.schedule import compute
 from multiway.store import Damaged, Store
 from tiny_artifacts import Tiny, Watching, start, times_made
+from warm import warm
 
 
 @pytest.fixture
@@ -167,9 +167,9 @@ def test_another_process_keeps_its_artifact(store: Store, log: Path) -> None:
 
 def test_no_two_processes_have_a_lock(tmp_path: Path) -> None:
     # The file of a lock comes and goes, which must not open a gap.
-    program = "tiny.fight(sys.argv[1], sys.argv[2], 1.5)"
+    program = "tiny.fight(sys.argv[1], sys.argv[2], 0.5)"
     runs = [start(program, tmp_path / "lock", tmp_path / "prize") for _ in range(3)]
-    said = [run.communicate(timeout=60) for run in runs]
+    said = [run.communicate() for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0], said
     assert sum(int(out) for out, _ in said) > 100
 
@@ -262,14 +262,11 @@ def test_a_file_that_may_not_grow(store: Store, log: Path) -> None:
         "try: Store(Path(sys.argv[1])).make(Tiny('b', Path(sys.argv[2]), how='fills'))\n"
         "except MultiwayError as error: sys.exit(str(error))\n"
     )
-    words = [sys.executable, "-c", program, str(store.directory), str(log)]
-    path = os.pathsep.join(path for path in sys.path if path)
-    ran = subprocess.run(
-        words, capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": path}
-    )
+    ran = warm("-c", program, store.directory, log, cwd=log)
+    _, errors = ran.communicate()
     assert ran.returncode == 1
-    assert ran.stderr.count("\n") == 1
-    assert "File too large; free some space and start again: what is finished is kept" in ran.stderr
+    assert errors.count("\n") == 1
+    assert "File too large; free some space and start again: what is finished is kept" in errors
     assert Tiny("a", log).text(store) == "a()"
 
 

@@ -19,7 +19,7 @@ from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.codebook import Codebook
 from multiway.encoding import ENCODINGS, Encoding
 from multiway.errors import MultiwayError
-from multiway.memory import free_memory
+from multiway.machine import free_memory
 from multiway.threat import Linf
 from multiway.weights import save_weights
 

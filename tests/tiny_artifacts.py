@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 import warnings
@@ -17,10 +16,11 @@ from typing import Any
 from multiway.artifact import Artifact, BuildContext
 from multiway.engine import Finished, LocalEngine, Observer
 from multiway.errors import MultiwayError, UnusableFile
-from multiway.locks import locked
+from multiway.machine import locked
 from multiway.ray_engine import RayEngine
 from multiway.schedule import compute
 from multiway.store import Store
+from warm import WarmProcess, warm
 
 __all__ = [
     "Careless",
@@ -180,26 +180,18 @@ def run_row(store: str, log: str, count: int, takes: float, jobs: int, engine: s
 
 
 def start(
-    program: str, *arguments: object, mark: str = "", **options: Any
-) -> subprocess.Popen[str]:
+    program: str, *arguments: object, mark: str = "", start_new_session: bool = False
+) -> WarmProcess:
     """A Python process of its own that knows this module; `program` uses it as `tiny`.
 
     `mark` is in the environment of all that it starts, see `marked`.
     """
     path = os.pathsep.join(context for context in sys.path if context)
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            f"import sys, tiny_artifacts as tiny; {program}",
-            *map(str, arguments),
-        ],
-        env={**os.environ, "PYTHONPATH": path, "MULTIWAY_TEST": mark},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
-    )
+    return warm(
+        "-c", f"import sys, tiny_artifacts as tiny; {program}", *arguments,
+        cwd=Path.cwd(), env={**os.environ, "PYTHONPATH": path, "MULTIWAY_TEST": mark},
+        start_new_session=start_new_session,
+    )  # fmt: skip
 
 
 def fight(lock: str, prize: str, seconds: float) -> None:
@@ -214,12 +206,12 @@ def fight(lock: str, prize: str, seconds: float) -> None:
     print(won)  # noqa: T201
 
 
-def until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    """Wait for it; fail if it does not come."""
+def until(condition: Callable[[], bool], seconds: float = 600, every: float = 0.02) -> None:
+    """Wait for it, looking every so many seconds; fail if it does not come."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+        time.sleep(every)
 
 
 def processes_of(log: Path) -> set[int]:

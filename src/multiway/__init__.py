@@ -1,4 +1,4 @@
-"""Output encodings for classifiers: train on them, attack them, tell what they bought.
+"""Output encodings for classifiers: swap the labels, attack, measure what it changed.
 
 `import multiway as mw` gives what is listed in `__all__`; everything else is private to the
 package. Names are loaded when they are first used, so that `multiway --help` does not wait for
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
         backbones,
         classifier,
         data,
-        devices,
         engine,
         explore,
         files,
         identity,
+        machine,
         objectives,
         ray_engine,
         report,
@@ -92,7 +92,7 @@ _PACKAGES = (
 )  # fmt: skip
 # Loaded like those above, but private: what the command line needs of the inside.
 _PRIVATE = (
-    "classifier", "devices", "engine", "explore", "files", "identity", "ray_engine", "schedule",
+    "classifier", "engine", "explore", "files", "identity", "machine", "ray_engine", "schedule",
     "store", "threat",
 )  # fmt: skip
 _MODULES = {name: f"multiway.{name}" for name in (*_PACKAGES, *_PRIVATE)}

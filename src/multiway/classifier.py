@@ -13,16 +13,21 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntry
 from torch import Tensor, nn
 
 from multiway.backbones import rebuild_backbone
-from multiway.classifier_config import CONFIG, WEIGHTS, read_classifier_config
+from multiway.checks import output_tensor
+from multiway.classifier_config import (
+    CONFIG,
+    WEIGHTS,
+    describe_pretrained,
+    is_pretrained,
+    read_classifier_config,
+    rebuild_pretrained,
+)
 from multiway.codebook import Codebook
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.files import kind_of, write_json
-from multiway.first_batch import FirstBatch
 from multiway.folding import Folded, fold_head, shorten_codes
-from multiway.heads import find_head, get_head, swap_head
-from multiway.outputs import output_tensor
-from multiway.transformers_models import describe_pretrained, is_pretrained, rebuild_pretrained
+from multiway.heads import FirstBatch, find_head, get_head, swap_head
 from multiway.weights import load_tensors, read_tensors, save_weights
 
 __all__ = [

@@ -1,4 +1,7 @@
-"""What the configuration of a saved classifier holds."""
+"""What the configuration of a saved classifier holds, and networks of transformers made from it.
+
+The transformers library is imported only where a saved model asks for it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import Field
+from torch import nn
 
+from multiway.encoding import Encoding
+from multiway.errors import MultiwayError
 from multiway.files import read_json
+from multiway.heads import swap_head
 from multiway.validate import Fields, validated
 
-__all__ = ["CONFIG", "WEIGHTS", "ClassifierFields", "read_classifier_config"]
+__all__ = [
+    "CONFIG",
+    "WEIGHTS",
+    "ClassifierFields",
+    "describe_pretrained",
+    "is_pretrained",
+    "read_classifier_config",
+    "rebuild_pretrained",
+]
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -59,3 +74,48 @@ def read_classifier_config(directory: Path) -> ClassifierFields:
     remedy = "it does not describe a multiway classifier: was it written by another program?"
     saved: _SavedFields = validated(_SavedFields, read_json(path), path, remedy)
     return saved.classifier
+
+
+def is_pretrained(network: nn.Module) -> bool:
+    """Whether `network` is a transformers model, by the methods that every one of them has."""
+    return hasattr(network, "get_input_embeddings") and hasattr(
+        getattr(network, "config", None), "model_type"
+    )
+
+
+def describe_pretrained(network: nn.Module) -> dict[str, Any] | None:
+    """How `rebuild_pretrained` makes a transformers network again; None for any other."""
+    if not is_pretrained(network):
+        return None
+    return {"transformers": type(network).__name__, "config": network.config.to_dict()}  # type: ignore[union-attr, operator]
+
+
+def rebuild_pretrained(
+    architecture: dict[str, Any] | None, encoding: Encoding, head: str | None
+) -> nn.Module | None:
+    """The transformers network of a description, with a head for `encoding`; None for others.
+
+    Only classes of the library itself are built: a configuration never makes foreign code run.
+    """
+    if not isinstance(architecture, dict) or "transformers" not in architecture:
+        return None
+    try:
+        import transformers
+    except ImportError:
+        raise MultiwayError(
+            "the saved model is a network of transformers: pip install transformers"
+        ) from None
+    name, values = str(architecture["transformers"]), dict(architecture["config"])
+    kind = getattr(transformers, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+        raise MultiwayError(f"the saved model is '{name}', which is no network of transformers")
+    try:
+        config = transformers.CONFIG_MAPPING[values["model_type"]].from_dict(values)
+        network: nn.Module = kind(config)
+    except (KeyError, TypeError, ValueError) as error:
+        raise MultiwayError(
+            f"the saved configuration of {name} cannot be read by transformers "
+            f"{transformers.__version__}: {error!r}"
+        ) from error
+    swap_head(network, encoding, head)
+    return network

@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from multiway.checks import check_labels
-from multiway.decisions import decisions
+from multiway.checks import check_labels, decisions
 from multiway.errors import MultiwayError
 from multiway.gram_schmidt import Matrix, gram_schmidt
-from multiway.memory import check_memory
+from multiway.machine import check_memory
 
 __all__ = ["Codebook", "default_beta"]
 

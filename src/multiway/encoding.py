@@ -11,10 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from multiway.checks import check_labels
+from multiway.checks import check_labels, decisions
 from multiway.code_scale import CodeScale, scale_codes
 from multiway.codebook import Codebook
-from multiway.decisions import decisions
 from multiway.errors import MultiwayError, choose
 
 __all__ = ["ENCODINGS", "PAPER_LENGTH", "Encoding", "Loss"]

@@ -23,7 +23,7 @@ from typing import Any
 from multiway.artifact import Artifact
 from multiway.errors import MultiwayError, reason
 from multiway.files import write_atomic
-from multiway.processes import cores, start_worker
+from multiway.machine import cores, start_worker
 from multiway.store import Store
 
 __all__ = [

@@ -26,7 +26,6 @@ __all__ = [
     "kind_of",
     "list_folder",
     "make_directory",
-    "memory_bytes",
     "open_file",
     "read_bytes",
     "read_json",
@@ -85,11 +84,6 @@ def open_file(path: Path) -> BufferedReader:
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
         raise UnusableFile(path, f"cannot read {path}: it is {what}, and a file is needed")
     return os.fdopen(handle, "rb")
-
-
-def memory_bytes() -> int:
-    """The memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_readable(path: Path) -> None:

@@ -9,11 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from multiway.checks import output_tensor
 from multiway.classifier import EncodedClassifier
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, choose
 from multiway.folding import Folded
-from multiway.outputs import output_tensor
 
 __all__ = [
     "OBJECTIVES",

@@ -14,7 +14,7 @@ from typing import Any
 from multiway.artifact import Artifact
 from multiway.engine import Engine, Finished, ProcessDied, attempt
 from multiway.errors import MultiwayError, reason
-from multiway.processes import ONE_THREAD, cores
+from multiway.machine import ONE_THREAD, cores
 from multiway.store import MARK, Store
 
 __all__ = ["RayEngine"]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from multiway.artifact import Artifact
 from multiway.engine import PATIENCE, Engine, Observer
 from multiway.errors import MultiwayError
 from multiway.store import Damaged, Store
 
-__all__ = ["compute", "order", "urgency"]
+__all__ = ["compute", "order", "unmade", "urgency"]
 
 
 def order(wanted: Iterable[Artifact]) -> list[Artifact]:
@@ -55,13 +55,7 @@ def compute(
     wanted = list(wanted)
     artifacts = order(wanted)
     done = {artifact.key for artifact in artifacts if _is_whole(artifact, store, watch)}
-    # What only finished artifacts were made from need not be there.
-    needed = _needed(wanted, artifacts, done)
-    left = {
-        artifact.key: artifact
-        for artifact in artifacts
-        if artifact.key in needed and artifact.key not in done
-    }
+    left = {artifact.key: artifact for artifact in unmade(wanted, done)}
     watch.planned([artifact for artifact in artifacts if artifact.key in done], list(left.values()))
     chain = urgency(artifacts)
     running: dict[str, Artifact] = {}
@@ -118,10 +112,15 @@ def _is_whole(artifact: Artifact, store: Store, watch: Observer) -> bool:
     return True
 
 
-def _needed(wanted: list[Artifact], artifacts: list[Artifact], done: set[str]) -> set[str]:
-    """Keys of the artifacts that are wanted themselves or by something that is still to be made."""
+def unmade(wanted: Iterable[Artifact], done: Container[str]) -> list[Artifact]:
+    """What is to be made for `wanted`, parents before children, where the keys in `done` are there.
+
+    What only finished artifacts were made from need not be there.
+    """
+    wanted = list(wanted)
+    artifacts = order(wanted)
     needed = {artifact.key for artifact in wanted}
     for artifact in reversed(artifacts):
         if artifact.key in needed and artifact.key not in done:
             needed |= {parent.key for parent in artifact.parents()}
-    return needed
+    return [each for each in artifacts if each.key in needed and each.key not in done]

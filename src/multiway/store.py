@@ -21,7 +21,7 @@ from multiway import __version__
 from multiway.artifact import Artifact, BuildContext, Record
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import kind_of, list_folder, make_directory, read_json, sha256, write_json
-from multiway.locks import locked
+from multiway.machine import locked
 from multiway.validate import Fields, validated
 
 __all__ = ["MARK", "Damaged", "Store", "record_digest"]
@@ -166,6 +166,24 @@ class Store:
                 self._make(artifact, work, device, progress, began_again=str(error))
         return True
 
+    def adopt(self, artifact: Artifact, record: Record, write: Callable[[Path], None]) -> bool:
+        """Take in what was computed elsewhere; False if it is there, or another process is at it.
+
+        Args:
+            record: what is known of it; its folder does not count.
+            write: puts its files into a folder.
+        """
+        work = self.directory / "work" / f"adopted-{artifact.key}"
+        with self._lock(artifact) as mine:
+            if not mine or artifact in self:
+                return False
+            try:
+                write(make_directory(work))
+                self._finish(artifact, work, dict(record.notes), record.seconds, record.versions)
+            except OSError as error:
+                raise _broken(error, work) from error
+        return True
+
     def _make(
         self,
         artifact: Artifact,
@@ -190,7 +208,12 @@ class Store:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
     def _finish(
-        self, artifact: Artifact, work: Path, notes: dict[str, Any], seconds: float
+        self,
+        artifact: Artifact,
+        work: Path,
+        notes: dict[str, Any],
+        seconds: float,
+        versions: dict[str, str] | None = None,
     ) -> None:
         for leftover in work.rglob(".*"):
             if leftover.is_file():
@@ -208,7 +231,7 @@ class Store:
             "files": {name: sha256(work / name) for name in names},
             "seconds": round(float(notes.pop("seconds", seconds)), 3),
             "notes": notes,
-            "versions": _versions(),
+            "versions": _versions() if versions is None else versions,
         }
         write_json(work / RECORD, {**record, "sha256": record_digest(record)})
         folder = self._folder(artifact)

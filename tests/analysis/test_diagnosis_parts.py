@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from masks import Quantised
 from multiway.analysis import Budget
 from multiway.analysis.diagnosis.attack_log import AttackLog
-from multiway.analysis.diagnosis.blackbox_checks import repeatable_item
+from multiway.analysis.diagnosis.blackbox_checks import distil, repeatable_item
 from multiway.analysis.diagnosis.checklist import LEVEL, beats, exceeds
 from multiway.analysis.diagnosis.gradient_runs import loss_curves, run_gradients
 from multiway.analysis.diagnosis.readout import Features, fit_readout, readout_item
-from multiway.analysis.diagnosis.substitute import distil
 from multiway.attacks import FGSM, PGD, transfer
 from multiway.threat import L2, Linf, Threat
 

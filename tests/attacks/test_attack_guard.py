@@ -16,6 +16,7 @@ import pytest
 import torch
 from attack_models import Perceptron
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from multiway.attacks import (
     APGD,
@@ -28,6 +29,7 @@ from multiway.attacks import (
     Noise,
     Problem,
     build_attack,
+    evaluate,
 )
 from multiway.errors import MultiwayError
 from multiway.threat import L2, Linf
@@ -433,3 +435,20 @@ def test_an_l2_eps_on_the_scale_of_bytes() -> None:
     with pytest.raises(MultiwayError, match=r"L2 eps 128 .*\(2.449 across\).* write 128/255"):
         PGD(L2(128))(model, SOME, TRUE)
     assert PGD(L2(2.4), steps=2)(model, SOME, TRUE).l2.max() <= 2.4 + 1e-9
+
+
+def test_a_number_is_no_threat_model() -> None:
+    number: Any = 0.1
+    images, labels = torch.rand(2, 1, 4, 4), torch.tensor([0, 1])
+    network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
+    with pytest.raises(MultiwayError, match=r"threat model is 0\.1; give it a norm, as in FGSM"):
+        FGSM(number)(network, images, labels)
+
+
+def test_attacks_without_labels_are_told_by_name() -> None:
+    """`evaluate(model, loader, attack)` takes the attack for labels."""
+    loader: Any = DataLoader(TensorDataset(torch.rand(2, 1, 4, 4), torch.tensor([0, 1])))
+    network, attack = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)), FGSM(Linf(0.1), "ce")
+    with pytest.raises(MultiwayError, match=r"with a DataLoader evaluate\(model, loader, attacks="):
+        evaluate(network, loader, [attack])
+    assert evaluate(network, loader, attacks=[attack]).clean.n == 2

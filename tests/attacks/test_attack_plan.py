@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from multiway import EncodedClassifier, Encoding
 from multiway.attacks import PGD, AttackWarning, AutoAttack, base, evaluate
+from multiway.attacks.fast_layers import fast_layers
 from multiway.attacks.fast_network import (
     DEPENDENT,
     HOOKS,
@@ -24,7 +25,6 @@ from multiway.attacks.fast_network import (
     fast_network,
     plan_for,
 )
-from multiway.attacks.norm_folding import fold_norms
 from multiway.backbones import build_backbone
 from multiway.objectives import Goal, Scores, bind
 from multiway.threat import Linf
@@ -53,8 +53,8 @@ def quick(model: nn.Module, images: Tensor) -> FastNetwork:
 @pytest.mark.parametrize(
     ("name", "piece", "norms"),
     [
-        ("wong", 256, 0), ("madry", 128, 0), ("a", 128, 0), ("c", 64, 0), ("d", None, 0),
-        ("resnet-8-small", 256, 3), ("resnet-8", 128, 3), ("preact-18", 64, 8),
+        ("wong", 256, 0), ("madry", 64, 0), ("a", 64, 0), ("c", 32, 0), ("d", None, 0),
+        ("resnet-8-small", 256, 3), ("resnet-8", 64, 3), ("preact-18", 32, 8),
     ],
 )  # fmt: skip
 def test_the_layers_decide(name: str, piece: int | None, norms: int) -> None:
@@ -127,13 +127,39 @@ def test_only_what_can_be_folded_is(forward: Callable[[Any, Tensor], Tensor], no
 def test_folding_follows_the_weights() -> None:
     model = settled(Net(lambda m, x: m.other(m.two(F.relu(m.norm(m.one(x))))))).double()
     images = draw(4, 1, 8, 8).double()
-    folded = fold_norms(model, images)
-    assert folded is not None
+    folded = fast_layers(model, images)
+    assert folded.folded == 2
     torch.testing.assert_close(folded.network(images), model(images), rtol=0, atol=1e-12)
     for weight in model.parameters():
         weight.data.mul_(1.1).add_(0.01)
     folded.refresh()
     torch.testing.assert_close(folded.network(images), model(images), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("channels_last", [True, False])
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "padding"),
+    [(1, 5, 1, 2), (3, 3, 1, 1), (1, 4, 2, 1), (2, (3, 5), (2, 3), (0, 2)), (4, 1, 1, 0)],
+)
+def test_the_first_layers_slope_is_that_of_a_convolution(
+    channels: int, kernel: Any, stride: Any, padding: Any, channels_last: bool
+) -> None:
+    torch.manual_seed(0)
+    layer = nn.Conv2d(channels, 16, kernel, stride, padding)
+    model = nn.Sequential(layer, nn.Tanh(), nn.BatchNorm2d(16), nn.Flatten()).double()
+    settled(model)
+    # Sizes that no stride divides: the last rows and columns say nothing.
+    images = draw(3, channels, 11, 12).double().requires_grad_()
+    fast = fast_layers(model, images, channels_last)
+    assert fast.folded == 0
+    outputs = model(images)
+    torch.testing.assert_close(fast.network(images), outputs, rtol=0, atol=1e-12)
+    direction = torch.randn_like(outputs)
+    expected = torch.autograd.grad(outputs, images, direction)
+    slope = torch.autograd.grad(fast.network(images), images, direction)
+    torch.testing.assert_close(slope, expected, rtol=0, atol=1e-12)
+    # Without a gradient to make, it is the convolution itself.
+    torch.testing.assert_close(fast.network(images.detach()), outputs, rtol=0, atol=1e-12)
 
 
 class Batchwise(nn.Module):

@@ -75,7 +75,7 @@ def bad_paths(folder: Path) -> None:
 
 
 def run(
-    invoke: Callable[[], subprocess.CompletedProcess[str]], seconds: int = 20
+    invoke: Callable[[], subprocess.CompletedProcess[str]], seconds: int = 120
 ) -> subprocess.CompletedProcess[str] | str:
     """What became of a command; words where it neither ended in time nor by itself."""
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +16,9 @@ import pytest
 import torch
 
 import multiway as mw
-from conftest import Command, command
+from conftest import Command
+from tiny_artifacts import until
+from warm import WarmProcess, warm
 
 NETWORK = """
 import torch
@@ -30,20 +31,17 @@ def make():
 
 
 @contextmanager
-def serving(folder: Path, *words: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def serving(folder: Path, *words: object) -> Iterator[tuple[str, WarmProcess]]:
     """The command under way in `folder`, and the address that it says."""
-    process = subprocess.Popen(
-        command("explore", *words, "--no-browser"),
-        cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    process = warm("-m", "multiway", "explore", *words, "--no-browser", cwd=folder)
     try:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert address, process.communicate(timeout=60)[1]
+        until(lambda: "\n" in process.output() or process.poll() is not None)
+        address = process.output().strip()
+        assert address, process.errors()
         yield address, process
     finally:
         process.kill()
-        process.communicate()
+        process.wait()
 
 
 def get(address: str, name: str) -> dict[str, Any]:
@@ -68,11 +66,11 @@ def test_a_run_and_a_foreign_network_side_by_side(
         assert [m["objectives"][0] for m in get(address, "start")["models"]] == ["own", "own", "ce"]
         document = get(address, "look")
         saved = get(address.replace("on=make&other=ro", "on=saved&other=saved"), "look")
-        assert document["verdict"].startswith("PGD-3 on ce, crafted on make at eps 0.1,")
+        assert document["verdict"].startswith("PGD-3 (ce), against make at eps 0.1:")
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate()
     assert process.returncode == 0
-    assert out == ""
+    assert out == f"{address}\n"
     assert errors.splitlines()[-1] == "ended"
     assert "Traceback" not in errors
     # The lines that it shows are right: Python's, and those of the command line.

@@ -10,12 +10,16 @@ from typing import Any
 
 import pytest
 
-from conftest import Command, command
-from multiway.cli import live_table
-from multiway.cli.live_table import LiveTable
+from conftest import Command
+from multiway.cli import progress
+from multiway.cli.reproduce import LiveTable
 from multiway.engine import Finished
+from multiway.schedule import order
+from multiway.store import Store
+from multiway.studies import declare, scale_of
 from multiway.studies.plan import expected_difference
 from tiny_artifacts import Tiny, until
+from warm import warm
 
 
 def one_line(ran: subprocess.CompletedProcess[str]) -> str:
@@ -100,9 +104,9 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     assert ran.returncode == 0
     (plan,) = json.loads(ran.stdout)["studies"]
     # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, each with a substitute, their
-    # gradients by objective, and on clean images RO and its one-hot twins.
+    # gradients by objective, how far these agree, and on clean images RO and its one-hot twins.
     assert (plan["cells"], plan["trainings"]) == (18, 8)
-    assert plan["artifacts"] == plan["left"] == 32
+    assert plan["artifacts"] == plan["left"] == 44
     assert plan["seeds"] is None  # it compares no accuracies
     assert not (tmp_path / "s").exists()
 
@@ -128,18 +132,17 @@ def cells(stdout: str) -> list[dict[str, Any]]:
 def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command) -> None:
     # Two steps of everything: what is asked here is not how well the networks do.
     words = ("reproduce", "correlation", "--scale", "smoke", "--trial", "--store")
-    run = subprocess.Popen(
-        command(*words, tmp_path / "killed", "--jobs", 2),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    run = warm("-m", "multiway", *words, tmp_path / "killed", "--jobs", 2, cwd=tmp_path)
     artifacts = tmp_path / "killed" / "artifacts"
-    until(lambda: len(list(artifacts.glob("*/*/artifact.json"))) >= 2, seconds=240)
+    until(lambda: len(list(artifacts.glob("*/*/artifact.json"))) >= 2)
     run.kill()
-    run.wait(30)
+    run.wait()
     before = {path: path.stat().st_mtime_ns for path in artifacts.glob("*/*/artifact.json")}
     assert 2 <= len(before) < 12
+    # One after the other in this process is a whole run, too.
+    whole = Store(tmp_path / "whole").create()
+    study = declare("correlation", scale_of("smoke", trial=True))
+    assert all(whole.make(artifact) for artifact in order(study.artifacts()))
     ran = {
         store: in_process(*words, tmp_path / store, "--jobs", 1, "--json")
         for store in ("killed", "whole")
@@ -157,7 +160,7 @@ def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command
 def test_lines_where_there_is_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live_table, "LINE_EVERY", -1)  # at every turn
+    monkeypatch.setattr(progress, "LINE_EVERY", -1)  # at every turn
     a, b, c, d = (Tiny(name, tmp_path, guess=60.0) for name in "abcd")
     with LiveTable(capacity=2) as watch:
         watch.planned([d], [a, b, c])

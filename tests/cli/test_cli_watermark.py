@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from conftest import Command, Shared, cell, cells, command, invoke
+from conftest import Command, Shared, cell, cells, invoke
 from multiway.cli.detect import unlike
 from multiway.data import load
 from multiway.statistics import proportion
 from multiway.training import accuracy, load_recipe, load_run, open_run, prepare, run_job
 from multiway.watermark import Measured, halves
+from tiny_artifacts import until
+from warm import warm
 
 Trained = Callable[..., Path]
 
@@ -237,14 +238,9 @@ def test_a_killed_embedding_is_resumed_to_the_same_weights(
     task: str, tmp_path: Path, in_process: Command
 ) -> None:
     more = ["--epochs", 10, "--save-every", 0]
-    process = subprocess.Popen(
-        command(*embed(task, "cut", *more)),
-        cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    process = warm("-m", "multiway", *embed(task, "cut", *more), cwd=tmp_path)
     lines = tmp_path / "cut/metrics.jsonl"
-    end = time.monotonic() + 120
-    while time.monotonic() < end and not (lines.exists() and lines.read_text().count("\n") >= 2):
-        time.sleep(0.02)
+    until(lambda: lines.exists() and lines.read_text().count("\n") >= 2)
     process.kill()
     process.wait()
     assert (tmp_path / "cut/state.safetensors").exists()
@@ -326,7 +322,7 @@ def test_runs_whose_configuration_was_changed(
 ) -> None:
     owner = copied(runs / "owner", tmp_path / "counted", watermark={"trained": "x"})
     words = ["watermark", "detect", runs / "owner", "--owner", owner, *unmarked(runs)]
-    refuse(in_process(*words, "--data", task), "says that trained of its mark is 'x'")
+    refuse(in_process(*words, "--data", task), 'describes its mark wrongly: trained is "x"')
     stolen = copied(runs / "owner", tmp_path / "misspelt", recipe={"epochz": 3})
     words = ["watermark", "steal", stolen, "--data", task, "--out", tmp_path / "thief"]
     refuse(in_process(*words), "the stolen run's recipe cannot be read: epochz is no field")

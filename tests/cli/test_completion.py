@@ -13,27 +13,33 @@ import pytest
 from multiway.analysis import BUDGETS
 from multiway.attacks import ATTACKS
 from multiway.backbones import BACKBONES
-from multiway.cli import choices
+from multiway.cli import options
 from multiway.data import DATASETS
 from multiway.encoding import ENCODINGS
 from multiway.objectives import OBJECTIVES
 from multiway.studies import SCALES, STUDIES
 from multiway.training import recipe_names
 from multiway.watermark import KINDS, STARTS
+from warm import warm
 
 PROGRAM = Path(sys.executable).parent / "multiway"
 
 
-def asked(shell: str, line: str) -> list[str]:
-    """What that shell is answered after `line`, whose last word is not finished."""
+def question(shell: str, line: str) -> dict[str, str]:
+    """How that shell asks what may follow `line`, whose last word is not finished."""
     words = line.split(" ")
-    environment = {
+    asked = {
         "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
         "zsh": {"_TYPER_COMPLETE_ARGS": line},
         "fish": {"_TYPER_COMPLETE_ARGS": line, "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
     }[shell]
+    return {**asked, "_MULTIWAY_COMPLETE": f"complete_{shell}"}
+
+
+def asked(shell: str, line: str) -> list[str]:
+    """What that shell is answered by the installed program."""
     done = subprocess.run(
-        [PROGRAM], env={**os.environ, **environment, "_MULTIWAY_COMPLETE": f"complete_{shell}"},
+        [PROGRAM], env={**os.environ, **question(shell, line)},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -41,14 +47,14 @@ def asked(shell: str, line: str) -> list[str]:
 
 
 def test_names_are_those_of_the_code() -> None:
-    assert sorted(choices.ATTACKS) == sorted(ATTACKS)
-    assert sorted(choices.BACKBONES) == sorted(BACKBONES)
-    assert sorted(choices.DATASETS) == sorted(DATASETS)
-    assert sorted(choices.ENCODINGS) == sorted(ENCODINGS)
-    assert choices.OBJECTIVES == OBJECTIVES
-    assert sorted(choices.SCALES) == sorted(SCALES)
-    assert choices.STUDIES == STUDIES
-    assert choices.recipe_files() == recipe_names()
+    assert sorted(options.ATTACKS) == sorted(ATTACKS)
+    assert sorted(options.BACKBONES) == sorted(BACKBONES)
+    assert sorted(options.DATASETS) == sorted(DATASETS)
+    assert sorted(options.ENCODINGS) == sorted(ENCODINGS)
+    assert options.OBJECTIVES == OBJECTIVES
+    assert sorted(options.SCALES) == sorted(SCALES)
+    assert options.STUDIES == STUDIES
+    assert options.recipe_files() == recipe_names()
 
 
 @pytest.mark.parametrize(
@@ -68,12 +74,17 @@ def test_names_are_those_of_the_code() -> None:
         ("multiway data fetch sv", ["svhn"]),
     ],
 )
-def test_bash_is_answered(line: str, expected: list[str]) -> None:
-    assert sorted(asked("bash", line)) == sorted(expected)
+def test_a_line_is_completed(line: str, expected: list[str], tmp_path: Path) -> None:
+    program = "import sys; sys.argv[0] = 'multiway'; from multiway.cli import main; main()"
+    process = warm("-c", program, cwd=tmp_path, env={**os.environ, **question("bash", line)})
+    output, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert sorted(output.split()) == sorted(expected)
 
 
-def test_zsh_and_fish_are_answered() -> None:
+def test_each_shell_is_answered() -> None:
     line = "multiway train --encoding ro"
+    assert set(asked("bash", line)) == {"ro", "ro-softmax"}
     assert {"ro", "ro-softmax"} <= set("".join(asked("zsh", line)).replace('"', " ").split())
     assert set(asked("fish", line)) == {"ro", "ro-softmax"}
 

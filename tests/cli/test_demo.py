@@ -26,7 +26,8 @@ def folder(shared: Shared, wheel: Path, tmp_path_factory: pytest.TempPathFactory
         programs = install_wheel(wheel, tmp_path_factory.mktemp("installed"), "demo")
         words = (*SMALL, "--epochs", "1")
         done = run_outside(programs / "multiway", *words, folder=folder)
-        assert done.stderr.endswith("multiway explore demo/1ofk-0 demo/ro-2\n")
+        # It is on no PATH, so its name alone would not be found.
+        assert done.stderr.endswith(f": {programs / 'multiway'} explore demo/1ofk-0 demo/ro-2\n")
         (folder / "printed.txt").write_text(done.stdout)
 
     return shared("demo", make)

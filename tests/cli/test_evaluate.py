@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from conftest import Command, cell, cells, command, invoke
+from conftest import Command, cell, cells, invoke
+from tiny_artifacts import until
+from warm import warm
 
 # Small steps, so that images stand long enough for a kill to come between two batches.
 SLOW = ("--attack", "pgd", "--eps", "0.02", "--steps", "80", "--step-size", "0.0006",
@@ -48,15 +49,11 @@ def figures(text: str) -> Any:
 def test_a_killed_evaluation_ends_in_the_same_figures(
     evaluate: Command, tiny_runs: Path, data: tuple[str, str], tmp_path: Path
 ) -> None:
-    process = subprocess.Popen(
-        command("evaluate", "run", *data, *SLOW), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    assert line.startswith("pgd-margin: 15 of "), line
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process = warm("-m", "multiway", "evaluate", "run", *data, *SLOW, cwd=tmp_path)
+    until(lambda: "\n" in process.errors() or process.poll() is not None)
+    process.kill()
+    process.wait()
+    assert process.errors().startswith("pgd-margin: 15 of "), process.errors()
     kept = list((tmp_path / "run/batches").rglob("*.safetensors"))
     assert 1 <= len(kept) < 6
     written = {path: path.stat().st_mtime_ns for path in kept}
@@ -264,7 +261,7 @@ def test_what_a_stopped_command_says(
 
 
 def test_a_long_walk_tells_where_it_is(evaluate: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("multiway.cli.evaluate.LINE_EVERY", 0)
+    monkeypatch.setattr("multiway.cli.progress.LINE_EVERY", 0)
     done = evaluate("--attack", "boundary", "--steps", "150", "--limit", "3")
     assert done.returncode == 0, done.stderr
     assert "boundary: 100 passes through this batch" in done.stderr

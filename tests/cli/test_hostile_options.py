@@ -111,6 +111,7 @@ ALLOWED: dict[str, set[str]] = {
     "--markdown": {"missing", "directory"},
     "--publish": {"missing", "directory"},
     "--store": {"missing", "directory"},
+    "--outcomes": {"missing", "directory"},
     "--data-dir": {"missing", "directory"},
 }
 # These do minutes of work, or serve for ever, so their bases end in what is checked last.
@@ -350,10 +351,12 @@ def test_a_run_is_called_what_its_folder_is_called(command: str, place: Path) ->
         shutil.copytree(place / "ro", place / NAME)
     words = BASES[command].replace(" --json", "").split()
     filled = [
-        word.format(data=f"npz:{place / 'tiny.npz'}", ro=NAME, one="1ofk", out="named")
+        word.format(
+            data=f"npz:{place / 'tiny.npz'}", ro=NAME, one="1ofk", owner="owner", out="named"
+        )
         for word in words
     ]
-    done = invoke(place, command, *filled)
+    done = invoke(place, *command.split(), *filled)
     assert done.returncode == 0, done.stderr
     assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
     # A narrow column folds a long name; its parts are there all the same.

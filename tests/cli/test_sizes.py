@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import resource
-import subprocess
 import time
 from pathlib import Path
 
@@ -16,7 +15,8 @@ from PIL import Image
 from conftest import Command, command
 from multiway.cli.options import parse_number
 from multiway.errors import MultiwayError
-from multiway.memory import check_memory, free_memory
+from multiway.machine import check_memory, free_memory
+from warm import warm
 
 SIZES = r"would take [\d,.]+ .iB, and this machine has [\d,.]+ .iB free"
 NUMBERS: list[tuple[str, float | None]] = [
@@ -43,14 +43,14 @@ NUMBERS: list[tuple[str, float | None]] = [
 
 @pytest.mark.parametrize(("text", "value"), NUMBERS, ids=range(len(NUMBERS)))
 def test_a_number_is_read_at_once(text: str, value: float | None) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     if value is None:
         with pytest.raises(typer.BadParameter) as refused:
             parse_number(text)
         assert len(str(refused.value)) < 120
     else:
         assert parse_number(text) == value
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 def train(npz: Path, *more: object) -> tuple[object, ...]:
@@ -73,13 +73,13 @@ TRAINED: list[tuple[tuple[object, ...], str]] = [
 def test_a_training_that_cannot_be_is_refused_before_it_begins(
     in_process: Command, tiny_npz: Path, tmp_path: Path, more: tuple[object, ...], text: str
 ) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     done = in_process(*train(tiny_npz, *more))
     assert done.returncode == 2
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith("error: ")
     assert re.search(text, line), line
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
     assert not (tmp_path / "run" / "config.json").exists()
 
 
@@ -151,14 +151,12 @@ def test_a_training_that_runs_out_of_memory_says_so_and_what_was_kept(
         "resource.setrlimit(resource.RLIMIT_AS, 2 * (mapped + 3 * 2**28,))\n"
     )
     more = ("--encoding", "padded", "--code-length", 300_000, "--batch-size", 300)
-    python, flag, main, *words = command(*train(tiny_npz, *more))
-    done = subprocess.run(
-        [python, flag, start + main, *words],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    lines = done.stderr.strip().splitlines()
-    assert done.returncode == 2, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
+    _, flag, main, *words = command(*train(tiny_npz, *more))
+    process = warm(flag, start + main, *words, cwd=tmp_path)
+    _, errors = process.communicate()
+    lines = errors.strip().splitlines()
+    assert process.returncode == 2, errors[-2000:]
+    assert "Traceback" not in errors
     (line,) = [line for line in lines if line.startswith("error: ")]
     assert line.startswith("error: there was not enough memory ("), lines
     assert line.endswith("What was finished before is kept")

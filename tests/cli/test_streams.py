@@ -14,8 +14,7 @@ from typing import TextIO
 import pytest
 
 from conftest import command
-from multiway.cli import main
-from multiway.cli.edge import explain
+from multiway.cli import explain, main
 
 
 def shell(folder: Path, redirection: str, *words: str, **environment: str) -> tuple[int, str, str]:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from multiway.cli.console import results_on
-from multiway.cli.tables import print_table
+from multiway.cli.console import print_table, results_on
 
 HEADS = ["network", "crafted on", "ours [95 %]", "paper", "attack", "n", "seeds"]
 ROWS = [

@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import safetensors
 
-from conftest import Command, cell, command, invoke
+from conftest import Command, cell, invoke
+from tiny_artifacts import until
+from warm import WarmProcess, warm
 
 # Small states, which are quickly saved, and 300 steps, among which there is time to interrupt.
 OPTIONS = ("--backbone", "d", "--encoding", "1ofk", "--epochs", "4", "--batch-size", "4")
@@ -45,16 +46,16 @@ def saved_step(run: Path) -> int:
         return -1
 
 
-def start_training(tiny_npz: Path, run: Path, until: int) -> subprocess.Popen[str]:
-    """A process that trains in `run`, new or resumed, and has saved the state of step `until`."""
+def start_training(tiny_npz: Path, run: Path, step: int) -> WarmProcess:
+    """A process that trains in `run`, new or resumed, and has saved the state of `step`."""
     words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--save-every", "0", "--resume")
-    process = subprocess.Popen(
-        command(*words, "--out", run.name), cwd=run.parent, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 120
-    while saved_step(run) < until and time.monotonic() < deadline:
+    process = warm("-m", "multiway", *words, "--out", run.name, cwd=run.parent)
+
+    def saved() -> bool:
         assert process.poll() is None, "the training ended before it could be disturbed"
-        time.sleep(0.005)
+        return saved_step(run) >= step
+
+    until(saved, every=0.005)
     return process
 
 
@@ -97,16 +98,16 @@ def test_a_training_that_is_stopped_and_killed_ends_in_the_same_weights(
     tiny_npz: Path, whole: Path, tmp_path: Path, in_process: Command
 ) -> None:
     run = tmp_path / "run"
-    first = start_training(tiny_npz, run, until=20)  # inside the first epoch of 75 steps
+    first = start_training(tiny_npz, run, step=20)  # inside the first epoch of 75 steps
     first.send_signal(signal.SIGINT)
-    _, errors = first.communicate(timeout=60)
+    _, errors = first.communicate()
     assert first.returncode == 130
     assert errors.splitlines()[-1].startswith("stopped; the training goes on with the same command")
     assert "Traceback" not in errors
 
-    second = start_training(tiny_npz, run, until=110)  # inside the second
+    second = start_training(tiny_npz, run, step=110)  # inside the second
     second.kill()
-    second.communicate()
+    second.wait()
     assert 110 <= saved_step(run) < 300
     assert not (run / "model.safetensors").exists()
     # What the kill leaves if it comes while the state is written.
@@ -121,12 +122,12 @@ def test_a_training_that_is_stopped_and_killed_ends_in_the_same_weights(
 def test_a_second_training_in_the_same_folder_is_refused(
     tiny_npz: Path, whole: Path, tmp_path: Path, in_process: Command
 ) -> None:
-    first = start_training(tiny_npz, tmp_path / "shared", until=1)
+    first = start_training(tiny_npz, tmp_path / "shared", step=1)
     first.send_signal(signal.SIGSTOP)  # so that it is surely under way while the second starts
     words = ("train", "--data", f"npz:{tiny_npz}", *OPTIONS, "--resume", "--out", "shared")
     second = in_process(*words)
     first.send_signal(signal.SIGCONT)
-    first.communicate(timeout=120)
+    first.communicate()
     assert first.returncode == 0
     assert second.returncode == 2
     assert "another process is training in shared; wait for its end" in second.stderr

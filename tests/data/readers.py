@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,12 +24,15 @@ from multiway.encoding import Encoding
 from multiway.files import read_bytes, read_json, read_text, sha256, write_json
 from multiway.results import Cell, Provenance, Result, read_result, write_result
 from multiway.store import Store
+from multiway.studies import CellSpec, Study, load_outcomes, save_outcomes
 from multiway.studies import result as study_result
+from multiway.studies.artifacts import Measurement
+from multiway.studies.measures import Measure
 from multiway.studies.pictures import read_pictures
 from multiway.studies.published import read_folder
 from multiway.training import Recipe, Run, load_recipe, load_run
 from multiway.training.jobs import make_job
-from multiway.training.recipe_file import read_fields
+from multiway.training.recipe import read_fields
 from multiway.training.state import TrainingState, load_state, save_state
 from multiway.weights import read_metadata, read_tensors, save_weights, write_tensors
 
@@ -98,7 +102,10 @@ def _state(folder: Path) -> None:
     optimizer = _optimizer(model)
     model(torch.ones(1, 1, 4, 4)).sum().backward()
     optimizer.step()
-    progress = TrainingState(5, 1.5, 3, 8, 0.5, 0.25, fingerprint=FINGERPRINT)
+    progress = TrainingState(
+        fingerprint=FINGERPRINT, step=5, loss_sum=1.5, correct=3, seen=8, seconds=0.5,
+        best_accuracy=0.25, ended=False,
+    )  # fmt: skip
     save_state(folder / "state.safetensors", model, optimizer, progress)
 
 
@@ -142,6 +149,49 @@ def _study(folder: Path) -> None:
     study_result.write_result(folder, found)
 
 
+@dataclass(frozen=True)
+class Seen(Measurement):
+    """Which of nine images were right."""
+
+    seed: int = 0
+
+    def title(self) -> str:
+        return "nine images"
+
+    def seconds(self) -> float:
+        return 0.0
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        self.save(context, {"right": torch.arange(9) % 2 == 0, "bend": torch.ones(9)})
+        return {"n": 9}
+
+
+@dataclass(frozen=True)
+class Share(Measure):
+    seen: Seen
+
+    def values(self, store: Store) -> torch.Tensor:
+        return self.seen.tensors(store)["right"].double()[None]
+
+
+STUDY = Study(
+    name="signs", title="T", question="?", paper="", chart="dots", column_name="c", data="toys",
+    cells=(CellSpec("RO", "clean", Share(Seen())),), models="none", n=9, seeds=(0,),
+)  # fmt: skip
+
+
+def _outcomes(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as elsewhere:
+        store = Store(elsewhere).create()
+        store.make(Seen())
+        save_outcomes(STUDY, "cpu", store, folder)
+
+
+def _load_outcomes(folder: Path) -> int:
+    with tempfile.TemporaryDirectory() as elsewhere:
+        return load_outcomes([STUDY], Store(elsewhere).create(), folder)
+
+
 def _landscape(folder: Path) -> None:
     facts = {
         "model": "m", "sample": 0, "label": 1, "objective": "own", "quantity": "margin",
@@ -175,15 +225,13 @@ def _cifar(count: int, suffix: str) -> Reader:
     else:
         key = "labels" if count == 10 else "fine_labels"
         data = data_files.python2_pickle(images.reshape(3, -1), labels.tolist(), key)
-    read, counted = (
-        (cifar.read10, cifar.count10) if count == 10 else (cifar.read100, cifar.count100)
-    )
-    covers = (f"data.cifar.read{count}", f"data.cifar.count{count}", "data.cifar_pickle.read_batch")
+    read = cifar.read10 if count == 10 else cifar.read100
+    covers = (f"data.cifar.read{count}", "data.cifar_pickle.read_batch")
     return Reader(
         covers,
         f"x{suffix}",
         lambda folder: data_files.write(folder / f"x{suffix}", data),
-        lambda folder: (read([folder / f"x{suffix}"]), counted(folder / f"x{suffix}")),
+        lambda folder: read([folder / f"x{suffix}"]),
     )
 
 
@@ -258,7 +306,7 @@ READERS: dict[str, Reader] = {
     "metrics": Reader((), "metrics.jsonl", _run, _metrics),
     "state": Reader(("training.state.load_state",), "state.safetensors", _state, _load_state),
     "recipe": Reader(
-        ("training.recipe.load_recipe", "training.recipe_file.read_fields"),
+        ("training.recipe.load_recipe", "training.recipe.read_fields"),
         "mine.yaml",
         lambda folder: (folder / "mine.yaml").write_text(RECIPE),
         lambda folder: (load_recipe(str(folder / "mine.yaml")), read_fields(folder / "mine.yaml")),
@@ -285,6 +333,9 @@ READERS: dict[str, Reader] = {
             study_result.load_results(folder),
             read_folder(folder / "results"),
         ),
+    ),
+    "outcomes": Reader(
+        ("studies.outcomes.load_outcomes",), "signs-cpu.safetensors", _outcomes, _load_outcomes
     ),
     "record": Reader((), RECORD, _store, lambda folder: Store(folder / "store").read(Kept())),
     "artifact": Reader(
@@ -316,7 +367,7 @@ READERS: dict[str, Reader] = {
         ),
     ),
     "svhn": Reader(
-        ("data.svhn.read", "data.svhn.count"),
+        ("data.svhn.read",),
         "train_32x32.mat",
         _svhn,
         lambda folder: svhn.read([folder / "train_32x32.mat"]),

@@ -14,9 +14,8 @@ from corruption_images import digits, photographs
 from PIL import Image
 
 from multiway.data.corruptions import KINDS, SEVERITIES, corrupt, corrupt_with
-from multiway.data.corruptions.fields import plasma, waves
+from multiway.data.corruptions.fields import Streams, plasma, waves
 from multiway.data.corruptions.sampling import sample, smooth, streak, zoom
-from multiway.data.corruptions.streams import Streams
 
 
 def constants(kind: str, severity: int) -> tuple[float, ...]:

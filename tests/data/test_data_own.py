@@ -216,7 +216,7 @@ NAN = np.where(GREY > 250, np.nan, 0.5)
         ({"y_test": None}, "no array y_test: .*found are x_train, y_train, x_test"),
         ({"x_train": GREY.astype(float), "x_test": GREY[:4]}, "to 25[0-9], .*divide by 255"),
         ({"x_train": GREY / 127 - 1}, "normalisation belongs inside the model"),
-        ({"x_train": NAN}, "x_train contains NaN"),
+        ({"x_train": NAN}, "x_train: images contain NaN"),
         ({"x_train": GREY.astype(np.int64)}, "x_train is int64; images must be uint8"),
         ({"x_train": GREY.reshape(6, 20)}, r"shape \(6, 20\); images must be NHW, NHWC or NCHW"),
         ({"x_train": pixels(6, 3, 5, 3)}, "it is ambiguous"),

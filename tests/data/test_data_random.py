@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiway.data import flip, pad_crop, stratified_split
-from multiway.data.splits import by_turns
+from multiway.data.images import by_turns
 from multiway.errors import MultiwayError
 
 label_lists = st.lists(st.integers(0, 5), max_size=80)

@@ -15,7 +15,7 @@ import pytest
 
 from multiway.engine import LocalEngine
 from multiway.errors import MultiwayError
-from multiway.processes import cores
+from multiway.machine import cores
 from multiway.schedule import compute
 from multiway.store import Store
 from tiny_artifacts import (
@@ -143,9 +143,8 @@ def test_nobody_outlives_a_parent_that_is_killed_early(store: Store, log: Path) 
 
     until(lambda: len(spawned()) == 2)
     run.kill()
-    run.wait(30)
-    until(lambda: not marked(mark), seconds=5)
-    run.communicate()
+    run.wait()
+    until(lambda: not marked(mark), seconds=30)
     assert list(log.iterdir()) == []  # they had not begun
 
 
@@ -156,9 +155,8 @@ def test_a_killed_run_goes_on_and_leaves_nobody(store: Store, log: Path) -> None
     until(lambda: sum(artifact in store for artifact in parts) >= 2)
     until(lambda: len(list(log.iterdir())) > sum(artifact in store for artifact in parts))
     run.kill()
-    run.wait(30)
-    until(lambda: not marked(mark), seconds=5)
-    run.communicate()
+    run.wait()
+    until(lambda: not marked(mark), seconds=30)
     done = [artifact for artifact in parts if artifact in store]
     begun = len(list(log.iterdir()))
     assert 2 <= len(done) < len(parts)
@@ -168,7 +166,7 @@ def test_a_killed_run_goes_on_and_leaves_nobody(store: Store, log: Path) -> None
     until(lambda: len(list(log.iterdir())) > begun)  # it is at work
     with closing(LocalEngine(store, 1)) as engine:
         compute(row(log, count, 0.5), store, engine)
-    _, errors = run.communicate(timeout=180)
+    _, errors = run.communicate()
     assert run.returncode == 0, errors
     assert len(list(log.iterdir())) == begun + len(parts) - len(done)
     assert parts[-1].text(store) == f"all({','.join(f'part{i}()' for i in range(count))})"
@@ -184,7 +182,7 @@ def test_the_keyboard_ends_it_quietly(store: Store, log: Path) -> None:
     time.sleep(0.5)
     assert all(alive(worker) for worker in processes_of(log))  # it is not for them
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to all of them
-    _, errors = run.communicate(timeout=30)
+    _, errors = run.communicate()
     assert run.returncode != 0
     assert errors.count("Traceback") == 1  # of the run itself; its workers say nothing
     assert errors.rstrip().endswith("KeyboardInterrupt")

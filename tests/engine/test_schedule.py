@@ -139,7 +139,7 @@ def test_an_artifact_in_another_process_is_waited_for(place: Place) -> None:
 HOLD = """
 import os, signal, sys
 from pathlib import Path
-from multiway.locks import locked
+from multiway.machine import locked
 with locked(Path(sys.argv[1])) as mine:
     print(mine, flush=True)
     signal.pause()

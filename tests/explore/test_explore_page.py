@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from browser import silent_page
 from multiway.explore import Explorer, Server
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS
 
 COPYING = ["clipboard-read", "clipboard-write"]
 
@@ -26,7 +27,7 @@ def page(chromium: Browser, server: Server) -> Iterator[Page]:
 
 def settle(page: Page) -> None:
     """Wait until all that was asked for is shown."""
-    expect(page.locator("#results")).to_have_attribute("aria-busy", "false", timeout=20_000)
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "false")
 
 
 def state(page: Page) -> dict[str, str]:
@@ -40,22 +41,26 @@ def verdict(page: Page) -> str:
 
 
 def test_every_control_changes_what_is_shown(page: Page) -> None:
-    assert verdict(page).startswith("FGSM on own, crafted on 1ofk at eps 0.2,")
+    assert verdict(page).startswith("FGSM (own), against 1ofk at eps 0.2:")
     page.click("#attack label:has-text('PGD') >> nth=0")
-    assert verdict(page).startswith("PGD-10 on own")
+    assert verdict(page).startswith("PGD-10 (own)")
     page.click("#objective label:has-text('margin')")
-    assert verdict(page).startswith("PGD-10 on margin")
+    assert verdict(page).startswith("PGD-10 (margin)")
+    assert page.inner_text("#attack-words") == ATTACK_WORDS["pgd"]
+    assert page.inner_text("#objective-words") == OBJECTIVE_WORDS["margin"]
+    trained = page.locator(".model .hint").all_inner_texts()
+    assert ["one-hot" in trained[0], "random orthogonal" in trained[1]] == [True, True]
     page.select_option("#on", "ro")
     page.select_option("#other", "1ofk")
-    assert "crafted on ro" in verdict(page)
+    assert "against ro" in verdict(page)
     roles = page.locator("#models h2 small").all_inner_texts()
-    assert roles == ["shown the same image", "attacked"]
+    assert roles == ["sees the same image", "attacked"]
     page.focus("#eps")
     page.keyboard.press("ArrowLeft")
     assert "at eps 0.19" in verdict(page)
     page.focus("#steps")
     page.keyboard.press("ArrowRight")
-    assert verdict(page).startswith("PGD-11 on margin")
+    assert verdict(page).startswith("PGD-11 (margin)")
     before = page.get_attribute("#clean", "src")
     page.click("#thumbnails label >> nth=4")
     settle(page)
@@ -63,7 +68,7 @@ def test_every_control_changes_what_is_shown(page: Page) -> None:
     label = int(page.inner_text("#label").removeprefix("class "))
     wanted = (label + 1) % 3
     page.select_option("#target", str(wanted))
-    assert f"towards {wanted}," in verdict(page)
+    assert f"towards {wanted}, against" in verdict(page)
     assert state(page) == {
         "image": "4", "on": "ro", "other": "1ofk", "attack": "pgd", "objective": "margin",
         "eps": "0.19", "steps": "11", "target": str(wanted),
@@ -117,8 +122,8 @@ def test_the_tour_has_six_stops_that_the_page_follows(page: Page) -> None:
         settle(page)
         assert state(page)["tour"] == str(number)
         assert page.locator(".focus").count() == 1
-        if number in (2, 3, 4):  # what is told is what is beside it
-            attacked = page.locator(".model", has_text="attacked", has_not_text="shown the same")
+        if number in (2, 3, 4):  # the text says what is shown beside it
+            attacked = page.locator(".model", has_text="attacked", has_not_text="sees the same")
             decision = attacked.locator("dd >> nth=1").inner_text().split()[0]
             assert f"says {decision}" in page.inner_text("#tour-text")
         if number < 6:
@@ -135,7 +140,7 @@ def test_the_tour_has_six_stops_that_the_page_follows(page: Page) -> None:
 
 def test_codes_move_in_three_dimensions(page: Page) -> None:
     page.locator("#codes").scroll_into_view_if_needed()
-    expect(page.locator("#clouds canvas").first).to_be_attached(timeout=20_000)
+    expect(page.locator("#clouds canvas").first).to_be_attached()
     settle(page)
     assert page.locator("#clouds h3").count() == 2
     after = page.inner_text("#clouds h3 >> nth=0")
@@ -143,7 +148,7 @@ def test_codes_move_in_three_dimensions(page: Page) -> None:
     expect(page.locator("#frame-value")).to_have_text("0 % of the attack")
     assert page.inner_text("#clouds h3 >> nth=0") != after
     page.click("#play")
-    expect(page.locator("#frame-value")).to_have_text("100 % of the attack", timeout=20_000)
+    expect(page.locator("#frame-value")).to_have_text("100 % of the attack")
 
 
 def test_a_deleted_run_is_said_and_shown_from_memory(page: Page, explorer: Explorer) -> None:
@@ -153,7 +158,7 @@ def test_a_deleted_run_is_said_and_shown_from_memory(page: Page, explorer: Explo
     page.keyboard.press("]")
     settle(page)
     assert page.inner_text("#banner").startswith("ro: deleted from disk")
-    assert "crafted on 1ofk" in verdict(page)
+    assert "against 1ofk" in verdict(page)
 
 
 def test_a_wrong_address_is_said_and_left_again(page: Page, server: Server) -> None:
@@ -161,7 +166,7 @@ def test_a_wrong_address_is_said_and_left_again(page: Page, server: Server) -> N
     settle(page)
     assert "did you mean 'ro'" in page.inner_text("#banner")
     page.select_option("#on", "ro")
-    assert "crafted on ro" in verdict(page)
+    assert "against ro" in verdict(page)
     assert page.locator("#banner").is_hidden()
 
 
@@ -175,8 +180,8 @@ def test_two_pages_at_once_light_and_dark_on_narrow_screens(
     ):
         light.goto(f"{at}?image=1&on=ro&other=1ofk&attack=pgd")
         dark.goto(f"{at}?image=2&on=1ofk&other=ro&tour=2")
-        assert verdict(light).startswith("PGD-10 on own, crafted on ro")
-        assert verdict(dark).startswith("FGSM on own, crafted on 1ofk")
+        assert verdict(light).startswith("PGD-10 (own), against ro")
+        assert verdict(dark).startswith("FGSM (own), against 1ofk")
         assert "Stop 2 of 6" in dark.inner_text("#tour-title")
         for page, paper in ((light, "rgb(245, 246, 248)"), (dark, "rgb(20, 23, 27)")):
             assert page.evaluate("document.documentElement.scrollWidth") == 390

@@ -19,8 +19,9 @@ from PIL import Image
 
 import multiway as mw
 from multiway.explore import Explorer, Server, Source
+from multiway.explore.codes import Cloud
 from multiway.explore.compute import look
-from multiway.explore.draw import image_address, signed_address
+from multiway.explore.draw import cloud_figure, image_address, signed_address
 from multiway.explore.settings import Settings, parse_settings
 
 
@@ -119,6 +120,16 @@ def test_figures_are_plotlys_and_pictures_the_pixels(server: Server, explorer: E
     go.Figure(answer(server, "breaking", image=4)["figure"])
     for cloud in answer(server, "codes", image=4)["clouds"]:
         go.Figure(cloud["figure"])
+
+
+def test_the_legend_names_a_class_of_which_all_are_wrong() -> None:
+    wrong = torch.tensor([[False, False, True, True, False, True]])  # of class 1 all are
+    labels = torch.tensor([0, 0, 1, 1, 2, 2])
+    cloud = Cloud("model", (0, 1, 2), labels, torch.rand(1, 6, 3), wrong)
+    traces = cloud_figure(cloud, ("a", "b", "c"))["data"]
+    named = [trace for trace in traces if trace["showlegend"]]
+    assert [trace["name"] for trace in named] == ["a", "b", "c"]
+    assert all(len(trace["x"]) > 0 for trace in named)
 
 
 @pytest.mark.parametrize("attack", [mw.PGD, mw.APGD])

@@ -1,4 +1,4 @@
-"""The tour tells what is so, whatever the models at hand do."""
+"""The tour says what is so, whatever the models at hand do."""
 
 from __future__ import annotations
 
@@ -7,18 +7,35 @@ from collections.abc import Mapping
 
 import pytest
 import torch
+from scipy.stats import binomtest
 from torch import Tensor, nn
 
 import multiway as mw
+from multiway.encoding import ENCODINGS
 from multiway.explore import Explorer
 from multiway.explore.compute import look
+from multiway.explore.settings import ATTACKS
 from multiway.explore.tour import Stop, make_tour
+from multiway.explore.tour_texts import sign_test
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe
+from multiway.objectives import OBJECTIVES
 
 EPS, LARGEST = 0.2, 0.5
 
 
 def percent(right: Tensor) -> str:
-    return f"{100 * float(right.double().mean()):.0f} %"
+    """A share with Wilson's interval, as the stops write it."""
+    found = binomtest(int(right.sum()), len(right)).proportion_ci(method="wilson")
+    share, low, high = (100 * end for end in (float(right.double().mean()), found.low, found.high))
+    return f"{share:.0f} % [{low:.0f}, {high:.0f}]"
+
+
+def clearly_more(first: Tensor, second: Tensor) -> int:
+    """McNemar's exact test by its definition, at 5 %."""
+    more, fewer = int((first & ~second).sum()), int((~first & second).sum())
+    if more + fewer == 0 or binomtest(more, more + fewer).pvalue > 0.05:
+        return 0
+    return 1 if more > fewer else -1
 
 
 @pytest.fixture
@@ -54,12 +71,19 @@ def test_the_shares_are_those_of_the_attacks(
     def share(*words: str) -> str:
         return percent(right_under(explorer, models, *words))
 
-    one, other = share("1ofk", "own", "1ofk"), share("ro", "own", "ro")
-    assert f"1ofk is right on {one} under this attack" in stops[1].text
-    assert f"ro is right on {other}." in stops[2].text
-    assert f"right on {share('ro', 'margin', 'ro')}, and was on {other}" in stops[3].text
-    assert f"ro is right on {share('1ofk', 'own', 'ro')} of those crafted on 1ofk" in stops[4].text
-    assert f"1ofk on {share('ro', 'margin', '1ofk')} of those crafted on" in stops[4].text
+    own = share("ro", "own", "ro")
+    assert f"1ofk is right on {share('1ofk', 'own', '1ofk')}, and on" in stops[1].text
+    assert f"ro is right on {own}." in stops[2].text
+    assert f"ro is right on {share('ro', 'margin', 'ro')}, after {own}" in stops[3].text
+    assert f"made on 1ofk, ro is right on {share('1ofk', 'own', 'ro')}, and 1ofk" in stops[4].text
+    assert f"1ofk on {share('ro', 'margin', '1ofk')} of those made on" in stops[4].text
+    both = {
+        name: right_under(explorer, models, name, "own", name)
+        & right_under(explorer, models, name, "margin", name)
+        for name in ("1ofk", "ro")
+    }
+    assert f"ro keeps {percent(both['ro'])}" in stops[3].text
+    assert f"the {percent(both['1ofk'])} of 1ofk" in stops[3].text
 
 
 def test_what_is_said_of_the_image_is_what_the_stop_shows(
@@ -81,17 +105,22 @@ def test_what_is_said_of_the_image_is_what_the_stop_shows(
 
 
 def test_claims_follow_the_figures_and_not_the_names(explorer: Explorer) -> None:
-    """With the networks' roles turned round, the sentences about them turn too."""
-    stops = tour(explorer, explorer.models)
+    """A conclusion is drawn only where chance does not explain the difference."""
+    models = explorer.models
+    stops = tour(explorer, models)
 
-    def figures(text: str) -> list[int]:
-        return [int(number) for number in re.findall(r"(\d+) %", text)]
+    def right(on: str, objective: str, shown_to: str) -> Tensor:
+        return right_under(explorer, models, on, objective, shown_to)
 
-    ours, theirs = figures(stops[2].text)
-    assert ("the paper's claim." in stops[2].text) == (ours > theirs)
-    assert ("does not show" in stops[2].text) == (ours <= theirs)
-    after, before = figures(stops[3].text)
-    assert ("misled the attacker: " in stops[3].text) == (after < before)
+    own, margin = right("ro", "own", "ro"), right("ro", "margin", "ro")
+    claim = clearly_more(own, right("1ofk", "own", "1ofk"))
+    assert ("look robust, as the paper claims" in stops[2].text) == (claim > 0)
+    assert ("does not show" in stops[2].text) == (claim <= 0)
+    misled = clearly_more(own, margin)
+    assert ("misled the attacker" in stops[3].text) == (misled > 0)
+    assert ("did not mislead" in stops[3].text) == (misled <= 0)
+    direct = clearly_more(right("1ofk", "own", "ro"), margin)
+    assert ("says little about it" in stops[4].text) == (direct > 0)
 
     # A network that is wrong everywhere claims nothing.
     broken = mw.load_run(explorer.sources["ro"].run or "")[0]
@@ -100,8 +129,35 @@ def test_claims_follow_the_figures_and_not_the_names(explorer: Explorer) -> None
     assert head.bias is not None
     head.bias.data.zero_()
     stops = tour(explorer, {"1ofk": explorer.models["1ofk"], "ro": broken})
-    assert "the whole story can be seen in 0; this one shows most of it" in stops[0].text
+    assert "can be seen in 0 of the first" in stops[0].text
     assert "did not mislead" in stops[3].text
+    assert "look robust" not in stops[2].text
+
+
+def test_a_difference_that_chance_explains_is_none() -> None:
+    def right(count: int) -> Tensor:
+        return torch.arange(20) < count
+
+    for more in range(21):
+        expected = 0 if more == 0 else int(2 * 0.5**more <= 0.05)  # the test's closed form
+        assert sign_test(right(more), right(0)) == expected
+        assert sign_test(right(0), right(more)) == -expected
+    assert sign_test(right(10), ~right(10)) == 0
+
+
+def test_who_the_networks_are_is_said(stops: tuple[Stop, ...]) -> None:
+    assert "1ofk (trained to one-hot labels by cross-entropy)" in stops[0].text
+    assert "ro (trained to random orthogonal codewords of length" in stops[0].text
+
+
+def test_every_choice_has_words() -> None:
+    assert set(ATTACK_WORDS) == set(ATTACKS)
+    assert set(OBJECTIVE_WORDS) == set(OBJECTIVES)
+    for name in ENCODINGS:
+        encoding = mw.Encoding.make(name, 4)
+        model = mw.EncodedClassifier(nn.Linear(3, encoding.codebook.length), encoding)
+        assert describe(model).startswith("trained to ")
+    assert describe(nn.Linear(3, 4)) == "comes from elsewhere"
 
 
 def test_where_each_breaks_is_said_of_both(stops: tuple[Stop, ...]) -> None:

@@ -9,7 +9,7 @@ import torch
 
 from multiway.analysis import corruption_examples
 from multiway.data import ImageSet
-from multiway.report.corruption_examples import draw_corruption_examples
+from multiway.report.image_grids import draw_corruption_examples
 
 
 @pytest.mark.parametrize("channels", [1, 3])

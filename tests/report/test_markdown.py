@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
 
-from multiway.report.labels import SMOKE
 from multiway.report.markdown import escape, study_markdown, write_markdown
+from multiway.report.summary import SMOKE, unmeasured_text
 from multiway.report.tables import result_tables
+from multiway.studies.catalogue import headings
 from multiway.studies.result import HOLDS
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
@@ -104,3 +106,13 @@ def test_a_file_for_each_study_and_an_index(tmp_path: Path) -> None:
     ]  # fmt: skip
     for name in ("own", "margin", "RO", "1ofK"):
         assert f"- **{name}**" in index
+
+
+def test_tables_of_the_paper_without_a_result_are_named() -> None:
+    text = unmeasured_text([transfer(), length()])
+    assert "Table 3" not in text
+    assert "Table 1 (" not in text
+    assert "Table 2 (`correlation`), Fig. 2 (`saliency`)" in text
+    assert "controls" not in text  # which the paper lacks
+    everything = [replace(transfer(), name=name) for name, _, _ in headings()]
+    assert unmeasured_text(everything) == ""

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from multiway.data import ImageSet
-from multiway.report.marked_images import draw_marked
+from multiway.report.image_grids import draw_marked
 from multiway.watermark import Key, Mark, make_key
 
 

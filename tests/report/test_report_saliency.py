@@ -9,7 +9,7 @@ import torch
 from matplotlib.figure import Figure
 
 from multiway.errors import MultiwayError
-from multiway.report.saliency import draw_saliency, gradient_map
+from multiway.report.image_grids import draw_saliency, gradient_map
 from multiway.report.style import save_both
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from multiway.report.labels import facts, made_rows
+from multiway.report.labels import facts
+from multiway.report.summary import made_rows
 from multiway.report.tables import cell_text, result_tables
 from multiway.results import Cell
 from multiway.statistics import Interval, mean

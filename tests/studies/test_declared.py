@@ -171,8 +171,8 @@ def test_white_box_attacks_are_on_the_model_and_others_on_another_training(scale
     for name in STUDIES:
         for cell in declared(name, scale).cells:
             if isinstance(cell.measure, Correlated):
-                for one, other in cell.measure.pairs:
-                    assert one.model.seed != other.model.seed
+                for pair in cell.measure.pairs:
+                    assert pair.one.model.seed != pair.other.model.seed
             if not isinstance(cell.measure, Accuracy):
                 continue
             for decided in decisions(cell):

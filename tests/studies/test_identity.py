@@ -17,7 +17,7 @@ from multiway.data.corruptions import KINDS
 from multiway.encoding import ENCODINGS
 from multiway.store import Store
 from multiway.studies import models
-from multiway.studies.artifacts import Corrupted, Crafted, Decided, LastLayer, Signs
+from multiway.studies.artifacts import Agreement, Corrupted, Crafted, Decided, LastLayer, Signs
 from multiway.studies.images import Images
 from multiway.studies.models import Model, Untrained
 from multiway.studies.picture_artifacts import Bent, Salient, Surface
@@ -43,6 +43,7 @@ EXAMPLES: tuple[Artifact, ...] = (
     CRAFTED,
     Decided(MODEL, CRAFTED),
     Signs(MODEL, TEST, "own"),
+    Agreement(Signs(MODEL, TEST, "own"), Signs(MODEL, TEST, "margin")),
     Corrupted(MODEL, TEST, ("fog",), (1, 3)),
     LastLayer(MODEL, TEST),
     Untrained(TRAIN, "wong", "ro", RECIPE),
@@ -82,6 +83,9 @@ CHANGED: dict[str, Any] = {
     "suspect": OTHER,
     "limit": 4,
     "published": True,
+    "features": True,
+    "one": Signs(OTHER, TEST, "own"),
+    "other": Signs(OTHER, TEST, "margin"),
 }
 
 
@@ -110,7 +114,7 @@ def test_what_an_artifact_is_made_from_decides_its_key_and_is_its_parent() -> No
     decided = Decided(OTHER, CRAFTED)
     assert {parent.key for parent in decided.parents()} == {OTHER.key, CRAFTED.key}
     assert decided.key != Decided(OTHER, replace(CRAFTED, source=OTHER)).key
-    assert {parent.key for parent in EXAMPLES[7].parents()} == {MODEL.key}
+    assert {parent.key for parent in LastLayer(MODEL, TEST).parents()} == {MODEL.key}
 
 
 def test_names_decide_nothing() -> None:

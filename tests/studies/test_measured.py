@@ -61,7 +61,8 @@ def test_an_untrained_network_is_the_same_before_its_training(small: Small) -> N
     cell = find(small.study("saliency"), "RO, RO', untrained", "test images", "own",
                 metric="correlation")  # fmt: skip
     assert isinstance(cell.measure, Correlated)
-    ((one, other),) = cell.measure.pairs
+    (pair,) = cell.measure.pairs
+    one, other = pair.one, pair.other
     make([one, other], small.store)
     first, second = (each.model.load(small.store) for each in (one, other))
     again = one.model.load(small.store)

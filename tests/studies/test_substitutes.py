@@ -61,7 +61,8 @@ def test_the_pairs_of_a_cell_share_no_network(name: str) -> None:
     for cell in declare(name, scale_of("smoke")).cells:
         by_seed: list[set[str]] = []
         if isinstance(cell.measure, Correlated):
-            by_seed = [{signs.model.key for signs in pair} for pair in cell.measure.pairs]
+            pairs = cell.measure.pairs
+            by_seed = [{pair.one.model.key, pair.other.model.key} for pair in pairs]
             assert all(len(pair) == 2 for pair in by_seed)
         elif isinstance(cell.measure, Accuracy):
             for decided in cell.measure.decided:

@@ -249,6 +249,17 @@ def test_every_comparison_must_hold() -> None:
     assert "(c over b)" in worse.why
 
 
+def test_the_papers_figure_is_that_of_the_weakest_comparison() -> None:
+    """Table 3: A 88.0 and 82.0 %, C 92.6 and 69.0 %."""
+    rows = {"A-RO": GOOD, "A-1ofK": BAD, "C-RO": HALF, "C-1ofK": HALF}
+    cells = [cell(row, None, value, value, column="AVG BB") for row, value in rows.items()]
+    both = [
+        Comparison(((f"{net}-RO", "AVG BB"),), ((f"{net}-1ofK", "AVG BB"),), 0.0) for net in "AC"
+    ]
+    assert judged(cells, *both).reported == pytest.approx(0.236)
+    assert judged(cells, both[0]).reported == pytest.approx(0.06)
+
+
 def test_pooled_parts_borrow_each_others_trainings() -> None:
     random = torch.Generator().manual_seed(0)
 

@@ -17,7 +17,7 @@ from multiway.studies.claims import claims
 from multiway.studies.models import Model
 from multiway.studies.pictures import read_pictures
 from multiway.studies.result import NOT_JUDGED, read_result
-from multiway.training import overfitting
+from multiway.training import measure
 
 TRIAL = scale_of("smoke", trial=True)
 
@@ -98,12 +98,15 @@ def _kind(artifact: Artifact) -> tuple[object, ...]:
 @pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
 def test_the_papers_scale_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two steps with every network of the paper, and one artifact of each kind."""
-    monkeypatch.setattr(overfitting, "STEPS", 2)
+    monkeypatch.setattr(measure, "STEPS", 2)
     scale, store = scale_of("paper", trial=True), Store(tmp_path / "store").create()
     studies = [declare(name, scale) for name in STUDIES]
     chosen: dict[tuple[object, ...], Artifact] = {}
     for artifact in order(artifact for study in studies for artifact in study.artifacts()):
-        chosen.setdefault(_kind(artifact), artifact)
+        known = chosen.setdefault(_kind(artifact), artifact)
+        # Of one kind any will do: a mark is shown to a large network for minutes.
+        if artifact.seconds() < known.seconds() / 2:
+            chosen[_kind(artifact)] = artifact
     make(chosen.values(), store)
     networks = {kind[1] for kind in chosen if kind[0] == "model"}
     robust = {setting.backbone for setting in scale.robust.values()}

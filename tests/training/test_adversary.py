@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from conftest import Command
+from multiway.attacks import AttackWarning
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, load, to_float
 from multiway.encoding import Encoding
@@ -21,7 +23,7 @@ from multiway.randomness import generator
 from multiway.statistics import proportion
 from multiway.training import Recipe, Team, load_recipe, load_run, open_run, prepare, run_job
 from multiway.training.adversary import Adversary, InnerAttack
-from multiway.training.overfitting import Watch
+from multiway.training.measure import Watch, robust_accuracy
 from multiway.training.run import Collapse
 
 EPS = 0.2
@@ -166,6 +168,27 @@ def test_an_interrupted_training_ends_in_the_same_weights(tiny: ImageSet, tmp_pa
     whole = run_job(job, open_run(tmp_path / "b", job.config, resume=False))
     pairs = zip(resumed.state_dict().values(), whole.state_dict().values(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
+
+
+class Broken(nn.Module):
+    """Finite scores whose gradient is NaN, or zero: of the root of zero, or of nothing."""
+
+    def __init__(self, nan: bool) -> None:
+        super().__init__()
+        self.nan = nan
+
+    def forward(self, images: Tensor) -> Tensor:
+        pixels = 0 * images.flatten(1)
+        return (pixels.sqrt() if self.nan else pixels)[:, :2] + torch.tensor([5.0, 0.0])
+
+
+def test_only_vanishing_gradients_are_no_news_in_a_training() -> None:
+    images, labels = torch.rand(3, 1, 4, 4), torch.zeros(3, dtype=torch.int64)
+    with pytest.warns(AttackWarning, match="NaN or infinite at 3 of 3 images"):
+        robust_accuracy(Broken(nan=True), images, labels, EPS, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert robust_accuracy(Broken(nan=False), images, labels, EPS, seed=0).value == 1
 
 
 def test_a_collapse_is_a_gap_beyond_chance() -> None:

@@ -198,7 +198,8 @@ def test_weights_that_are_not_finite(tiny: ImageSet, tmp_path: Path) -> None:
         accuracy(job.model, tiny)
     optimizer = torch.optim.SGD(job.model.parameters(), lr=1.0)
     with pytest.raises(MultiwayError, match="not finite at step 7"):
-        save_state(run.state, job.model, optimizer, TrainingState(step=7))
+        seventh = TrainingState.first("").model_copy(update={"step": 7})
+        save_state(run.state, job.model, optimizer, seventh)
     assert not run.state.exists()
 
 

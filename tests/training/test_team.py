@@ -8,8 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -24,10 +22,10 @@ from conftest import Command
 from multiway.data import load
 from multiway.errors import MultiwayError
 from multiway.training import Recipe, Team, open_run, prepare, run_job
-from multiway.training.collectives import WorkerLost, collective
+from multiway.training.collectives import SharedBatchNorm, WorkerLost, collective, share_norms
 from multiway.training.distributed import _first_host
-from multiway.training.sync_batchnorm import SharedBatchNorm, share_norms
 from tiny_artifacts import marked, until
+from warm import WarmProcess, warm
 
 RECIPE = """
 lr: 0.05
@@ -70,17 +68,14 @@ def train_words(
     ]  # fmt: skip
 
 
-def start(folder: Path, *words: object, mark: str = "", **more: str) -> subprocess.Popen[str]:
+def start(folder: Path, *words: object, mark: str = "", **more: str) -> WarmProcess:
     """A command in a process of its own, with `mark` in the environment of all that it starts."""
-    return subprocess.Popen(
-        [sys.executable, "-m", *map(str, words)],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "MULTIWAY_TEST": mark, **more},
-    )  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MULTIWAY_TEST": mark, **more}
+    return warm("-m", *words, cwd=folder, env=environment)
 
 
-def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
-    out, errors = process.communicate(timeout=240)
+def finish(process: WarmProcess) -> tuple[str, str]:
+    out, errors = process.communicate()
     assert process.returncode == 0, errors
     return out, errors
 
@@ -149,7 +144,7 @@ def _stop_in_every_way(folder: Path, words: list[str]) -> None:
             assert process.poll() is None
             time.sleep(0.02)
         stop(process)
-        until(partial(_none_left, mark), seconds=5)
+        until(partial(_none_left, mark), seconds=30)
         assert (folder / "run" / "state.safetensors").exists()
 
 
@@ -161,27 +156,27 @@ def _lines(path: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
-def _terminate(process: subprocess.Popen[str]) -> None:
+def _terminate(process: WarmProcess) -> None:
     process.terminate()
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     assert "Traceback" not in errors
     assert "a worker was asked to end (SIGTERM) at step" in errors
     assert "the state is kept in run/state.safetensors: go on with --resume" in errors
 
 
-def _kill_a_worker(process: subprocess.Popen[str]) -> None:
+def _kill_a_worker(process: WarmProcess) -> None:
     os.kill(workers_of(process.pid)[1], signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == 2
     assert "Traceback" not in errors
     assert "error: worker 1 of 2 was ended by SIGKILL; go on with the same command" in errors
     assert "the state is kept in run/state.safetensors: go on with --resume" in errors
 
 
-def _kill_the_launcher(process: subprocess.Popen[str]) -> None:
+def _kill_the_launcher(process: WarmProcess) -> None:
     process.kill()
-    process.communicate(timeout=60)
+    process.communicate()
 
 
 def _check_hosts_with_different_folders(folder: Path, words: list[str]) -> None:
@@ -198,7 +193,7 @@ def _check_hosts_with_different_folders(folder: Path, words: list[str]) -> None:
         start(host, "multiway", *words, "--resume", **common, RANK=str(rank), LOCAL_RANK=str(rank))
         for rank, host in enumerate((folder, elsewhere))
     ]
-    errors = [host.communicate(timeout=120)[1] for host in hosts]
+    errors = [host.communicate()[1] for host in hosts]
     assert [host.returncode for host in hosts] == [2, 2], errors
     assert "the workers found different states of the training in run" in errors[0]
     assert (folder / "run" / "state.safetensors").exists()
@@ -220,8 +215,8 @@ def test_workers_end_with_their_launcher_however_early(
         maps = [Path(f"/proc/{worker}/maps") for worker in workers]
         until(lambda: all("libtorch" in each.read_text() for each in maps))
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    until(lambda: not marked(mark), seconds=5)
+    _, errors = process.communicate()
+    until(lambda: not marked(mark), seconds=30)
     assert not (folder / "run").exists()
     assert process.returncode == (-9 if number == signal.SIGKILL else 128 + number)
     if number == signal.SIGINT:
@@ -417,7 +412,7 @@ def test_the_worker_that_failed_first_says_why(folder: Path) -> None:
     (folder / "failing.py").write_text(FAILING)
     words = train_words(folder, "run", attacked=False, backbone="failing:build")
     process = start(folder, "multiway", *words, "--workers", 2)
-    _, errors = process.communicate(timeout=120)
+    _, errors = process.communicate()
     assert process.returncode == 2
     assert "worker 1 of 2 failed first:" in errors
     assert "out of memory, says the second" in errors
@@ -472,7 +467,7 @@ def test_the_first_host_of_a_slurm_job(nodes: str, first: str) -> None:
     assert _first_host(nodes) == first
 
 
-def test_the_tasks_of_a_slurm_job_meet() -> None:
+def test_the_tasks_of_a_slurm_job_meet(tmp_path: Path) -> None:
     code = (
         "import torch; from multiway.training.distributed import Team, launched_size;"
         "team = Team(launched_size()); print(team.rank, team.sum(float(team.rank + 1))[0])"
@@ -482,13 +477,10 @@ def test_the_tasks_of_a_slurm_job_meet() -> None:
         **{name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")},
     }  # fmt: skip
     tasks = [
-        subprocess.Popen(
-            [sys.executable, "-c", code],
-            env={**environment, "SLURM_PROCID": str(rank)}, stdout=subprocess.PIPE, text=True,
-        )
+        warm("-c", code, cwd=tmp_path, env={**environment, "SLURM_PROCID": str(rank)})
         for rank in range(2)
-    ]  # fmt: skip
-    assert [task.communicate(timeout=120)[0].split() for task in tasks] == [
+    ]
+    assert [task.communicate()[0].split() for task in tasks] == [
         ["0", "3.0"],
         ["1", "3.0"],
     ]

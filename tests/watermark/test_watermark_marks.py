@@ -302,5 +302,5 @@ def test_what_does_not_describe_a_mark_is_refused() -> None:
         with pytest.raises(MultiwayError, match="does not describe a mark"):
             Mark.from_dict(values)
     for name, value in (("source", "x"), ("text", 5), ("strength", "1"), ("scale", True)):
-        with pytest.raises(MultiwayError, match=f"does not describe a mark: its {name} is"):
+        with pytest.raises(MultiwayError, match=f"does not describe a mark: {name} is"):
             Mark.from_dict({**Mark("content", 1, 0).as_dict(), name: value})

@@ -175,10 +175,14 @@ def test_the_key_comes_back_from_the_run(owner: Owner) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("trained", "x", "says that trained of its mark is 'x'; it is a number of images"),
-        ("held_out", 0, "says that held_out of its mark is 0; it is a number of images"),
-        ("mark", {"kind": "content", "source": "a", "target": 0}, "its source is 'a'"),
-        ("mark", [], r"does not describe a mark: \[\]"),
+        ("trained", "x", 'mark wrongly: trained is "x", expected a valid integer'),
+        ("held_out", 0, "mark wrongly: held_out is 0, expected greater than 0"),
+        (
+            "mark",
+            {"kind": "content", "source": "a", "target": 0},
+            'a mark: source is "a", expected',
+        ),
+        ("mark", [], r"mark wrongly: mark is \[\], expected"),
     ],
 )
 def test_a_run_that_tells_its_mark_wrongly(
@@ -189,7 +193,7 @@ def test_a_run_that_tells_its_mark_wrongly(
     with pytest.raises(MultiwayError, match=message):
         load_key(config)
     del config["watermark"][name]
-    with pytest.raises(MultiwayError, match=f"describes its mark without {name}"):
+    with pytest.raises(MultiwayError, match=f"describes its mark wrongly: {name} is missing"):
         load_key(config)
 
 

@@ -6,8 +6,11 @@ from multiway.analysis.correlation import (
     gradient_signs,
     sign_correlation,
 )
-from multiway.analysis.corruption import corruption_accuracy
-from multiway.analysis.corruption_examples import CorruptionExamples, corruption_examples
+from multiway.analysis.corruption import (
+    CorruptionExamples,
+    corruption_accuracy,
+    corruption_examples,
+)
 from multiway.analysis.curves import (
     accuracy_against_eps,
     accuracy_against_kappa,
@@ -23,8 +26,7 @@ from multiway.analysis.directions import (
     sign_directions,
 )
 from multiway.analysis.input_gradients import saliency
-from multiway.analysis.landscape import QUANTITIES, Landscape, landscapes
-from multiway.analysis.linearity import bend, nonlinearity
+from multiway.analysis.landscape import QUANTITIES, Landscape, bend, landscapes, nonlinearity
 from multiway.analysis.transfer_matrix import transfer
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Accuracy under common corruptions: the paper's table of CIFAR-10-C, and more of it."""
+"""Common corruptions: accuracy under them, the paper's table of CIFAR-10-C, and examples."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from torch import Tensor, nn
 from multiway.analysis.measurement import Measurement
 from multiway.attacks.base import untouched
 from multiway.cache import Cache, Computed
-from multiway.checks import check_labels
+from multiway.checks import check_labels, output_tensor
 from multiway.data import ImageSet, to_float
 from multiway.data.corruptions import KINDS, PAPER_KINDS, SEVERITIES, corrupt
-from multiway.data.corruptions.official import check_official, official, source_name
+from multiway.data.corruptions.apply import check_official, official, source_name
 from multiway.errors import MultiwayError, choose
-from multiway.outputs import output_tensor
 from multiway.results import Cell, Result
 from multiway.statistics import Interval, clustered, mean, proportion
 
-__all__ = ["corruption_accuracy"]
+__all__ = ["CorruptionExamples", "corruption_accuracy", "corruption_examples"]
 
 Right: TypeAlias = dict[tuple[str, int], Tensor]
 """Which images were classified rightly, bool [N], by kind and severity."""
@@ -117,6 +116,85 @@ def corruption_accuracy(
     )
 
 
+@dataclass(frozen=True)
+class CorruptionExamples:
+    """One image, as it is and corrupted.
+
+    Attributes:
+        data: the set it is from.
+        index: its place there.
+        source: where the corrupted versions come from, in words.
+        kinds: K of them.
+        severities: S of them.
+        clean: uint8 [C, H, W].
+        images: uint8 [K, S, C, H, W].
+    """
+
+    data: str
+    index: int
+    source: str
+    kinds: tuple[str, ...]
+    severities: tuple[int, ...]
+    clean: Tensor
+    images: Tensor
+
+
+def corruption_examples(
+    data: ImageSet,
+    index: int = 0,
+    kinds: Iterable[str] | None = None,
+    severities: Iterable[int] = SEVERITIES,
+    *,
+    seed: int = 0,
+    published: bool = False,
+    data_dir: Path | str | None = None,
+) -> CorruptionExamples:
+    """Image `index` of `data` in the versions that `corruption_accuracy` measures on.
+
+    Example:
+        >>> data = ImageSet("grey", "test", torch.full((2, 1, 8, 8), 99, dtype=torch.uint8),
+        ...                 torch.tensor([0, 0]), ("grey",))
+        >>> corruption_examples(data, 1, ["fog", "contrast"]).images.shape
+        torch.Size([2, 5, 1, 8, 8])
+    """
+    if not 0 <= index < len(data):
+        raise MultiwayError(
+            f"there is no image {index} in {data.name}: its {len(data)} images are 0 to "
+            f"{len(data) - 1}"
+        )
+    chosen = tuple(KINDS if kinds is None else kinds)
+    levels = tuple(severities)
+    if published:
+        check_official(chosen, data_dir)
+
+    drawn = None if published else seed
+    versions = [
+        [_corrupted(data, kind, level, drawn, data_dir)(index, index + 1)[0] for level in levels]
+        for kind in chosen
+    ]
+    return CorruptionExamples(
+        data=data.name,
+        index=index,
+        source=source_name(published),
+        kinds=chosen,
+        severities=levels,
+        clean=data.images[index],
+        images=torch.stack([torch.stack(row) for row in versions]),
+    )
+
+
+def _corrupted(
+    data: ImageSet, kind: str, severity: int, seed: int | None, data_dir: Path | str | None
+) -> Callable[[int, int], Tensor]:
+    """The images of `data` from one place to another, corrupted; as published where no seed is."""
+    if seed is None:
+        published = official(data, kind, severity, data_dir)
+        return lambda start, stop: published[start:stop]
+    return lambda start, stop: corrupt(
+        data.images[start:stop], kind, severity, seed=seed, first=start
+    )
+
+
 def _check(
     models: Mapping[str, nn.Module], data: ImageSet, kinds: tuple[str, ...], levels: tuple[int, ...]
 ) -> None:
@@ -177,19 +255,9 @@ class _Show:
         progress: Callable[[int], None] | None = None,
     ) -> dict[str, Tensor]:
         """Which images each model classifies rightly under one corruption, bool [N]."""
-        data, seed = self.data, self.seed
-        if seed is None:
-            published = official(data, kind, level, self.data_dir)
-            scores = self.scores(models, lambda start, stop: published[start:stop], progress)
-        else:
-            scores = self.scores(
-                models,
-                lambda start, stop: corrupt(
-                    data.images[start:stop], kind, level, seed=seed, first=start
-                ),
-                progress,
-            )
-        return {name: each.argmax(dim=1) == data.labels for name, each in scores.items()}
+        images = _corrupted(self.data, kind, level, self.seed, self.data_dir)
+        scores = self.scores(models, images, progress)
+        return {name: each.argmax(dim=1) == self.data.labels for name, each in scores.items()}
 
     def scores(
         self,

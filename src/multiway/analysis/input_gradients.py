@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 
-from multiway.attacks import AttackWarning
 from multiway.attacks.base import untouched
-from multiway.attacks.checks import check_count, check_labels_and_targets, check_placement
+from multiway.attacks.checks import (
+    check_count,
+    check_labels_and_targets,
+    check_placement,
+    warn,
+)
 from multiway.attacks.fast_network import fast_goal
-from multiway.checks import check_images
+from multiway.checks import check_images, output_tensor
 from multiway.errors import MultiwayError
-from multiway.outputs import output_tensor
 
 __all__ = ["saliency"]
 
@@ -83,12 +85,11 @@ def _gradients(
             if progress is not None:
                 progress(len(chosen))
     if broken:
-        warnings.warn(
-            AttackWarning(
-                "nan-gradients",
-                f"the gradient of {name} was NaN or infinite at {broken} of {len(images)} images, "
-                "and those values are shown as zero",
-            ),
-            stacklevel=3,
+        warn(
+            "nan-gradients",
+            f"the gradient of {name} was NaN or infinite at {{count}} of {{total}} images, and "
+            "those values are shown as zero",
+            broken,
+            len(images),
         )
     return torch.cat(parts)

@@ -26,7 +26,7 @@ from multiway.data import image_set, to_float
 from multiway.errors import MultiwayError
 from multiway.identity import describe
 from multiway.results import Cell, Result
-from multiway.statistics import Interval, clustered
+from multiway.statistics import clustered
 
 __all__ = ["transfer"]
 
@@ -82,7 +82,12 @@ def transfer(
     data = image_set(data, split="test")
     chosen = distinct_attacks(attacks, models.values())
     measurement = Measurement()
-    known = {name: _encoding(model, name, encodings or {}) for name, model in models.items()}
+    own_names = {
+        name: model.encoding.name if isinstance(model, EncodedClassifier) else None
+        for name, model in models.items()
+    }
+    given = encodings or {}
+    known = {name: given.get(name) or own for name, own in own_names.items()}
     images, labels = to_float(data.images, device), data.labels.to(device)
     cells: list[Cell] = []
     for attack in chosen:
@@ -109,7 +114,8 @@ def transfer(
         for column, target in itertools.product(AVERAGES, models):
             sources = _averaged(target, known)[column]
             if sources:
-                average = _mean([right[target, source] for source in sources])
+                each = torch.stack([right[target, source] for source in sources])
+                average = clustered(each.double().mean(dim=0).tolist(), members=len(sources))
                 cells.append(Cell.of(target, column, average, "accuracy", **common))
     own = default_objectives(models)[0]
     objectives = [getattr(attack, "objective", None) for attack in chosen]
@@ -139,12 +145,6 @@ def transfer(
     )
 
 
-def _encoding(model: nn.Module, name: str, encodings: Mapping[str, str | None]) -> str | None:
-    if encodings.get(name) is not None:
-        return encodings[name]
-    return model.encoding.name if isinstance(model, EncodedClassifier) else None
-
-
 def _averaged(target: str, encodings: Mapping[str, str | None]) -> dict[str, list[str]]:
     """The sources that each of `AVERAGES` is over."""
     others = [source for source in encodings if source != target]
@@ -153,10 +153,6 @@ def _averaged(target: str, encodings: Mapping[str, str | None]) -> dict[str, lis
     same = [source for source in known if encodings[source] == encodings[target]]
     rest = [source for source in known if source not in same]
     return dict(zip(AVERAGES, (others, same, rest), strict=True))
-
-
-def _mean(right: list[Tensor]) -> Interval:
-    return clustered(torch.stack(right).double().mean(dim=0).tolist(), members=len(right))
 
 
 def _correlations(signs: Mapping[str, Tensor], objective: str | None) -> list[Cell]:

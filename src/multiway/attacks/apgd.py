@@ -13,12 +13,12 @@ from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count, warn
 from multiway.attacks.expectation import ExpectedGoal
 from multiway.attacks.ledger import Ledger
-from multiway.attacks.pairs import Pairs, mean_curve, rank_targets
-from multiway.attacks.result import Attempt
+from multiway.attacks.pairs import Pairs, TargetedAttack, rank_targets
+from multiway.attacks.result import Attempt, mean_curve
 from multiway.errors import choose
 from multiway.identity import describe_fields
 from multiway.objectives import OBJECTIVES, Ascent, Goal
-from multiway.threat import check_norm, make_streams, radii
+from multiway.threat import check_norm, column, make_streams, radii
 
 __all__ = ["APGD", "TargetedAPGD"]
 
@@ -100,7 +100,7 @@ class APGD(Attack):
 
 
 @dataclass(frozen=True)
-class TargetedAPGD(Attack):
+class TargetedAPGD(TargetedAttack):
     """AutoPGD towards each of the likeliest wrong classes, on the targeted DLR loss.
 
     The likeliest is tried first and the others together, on what it has left. An image is broken
@@ -128,14 +128,6 @@ class TargetedAPGD(Attack):
         Croce and Hein, Reliable evaluation of adversarial robustness with an ensemble of diverse
         parameter-free attacks, ICML 2020.
     """
-
-    steps: int = 100
-    targets: int = 9
-
-    def __post_init__(self) -> None:
-        check_norm(self.threat)
-        check_count("steps", self.steps)
-        check_count("targets", self.targets)
 
     def run(self, problem: Problem) -> Attempt:
         """A climb towards the likeliest class, and one towards all others at once."""
@@ -219,7 +211,10 @@ class _Climbers:
         self.rises += value > self.last
         self.last = value
         better = value > self.value
-        self.best[better], self.slope[better] = self.points[better], ascent.gradient[better]
+        mask = column(better, self.points)
+        # In one pass over memory each, where indexing by a mask takes three.
+        torch.where(mask, self.points, self.best, out=self.best)
+        torch.where(mask, ascent.gradient, self.slope, out=self.slope)
         self.value = torch.where(better, value, self.value)
         if climbing:
             self.shown |= ~ascent.zero

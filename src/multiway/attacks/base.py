@@ -26,11 +26,10 @@ from multiway.attacks.checks import (
 )
 from multiway.attacks.fast_network import DIFFERENT, Arranged, FastNetwork, agree, fast_network
 from multiway.attacks.result import AttackResult, Attempt
-from multiway.decisions import NO_DECISION, decisions
+from multiway.checks import NO_DECISION, decisions, output_tensor
 from multiway.objectives import Goal, default_objective, lead
-from multiway.outputs import output_tensor
 from multiway.randomness import seeded
-from multiway.threat import L2, Linf, Threat
+from multiway.threat import L2, Linf, Threat, column
 
 __all__ = ["Attack", "Problem", "is_success", "untouched"]
 
@@ -89,8 +88,10 @@ class Problem:
         Args:
             scores: [N * draws, K], those of one image together.
         """
-        labels = self.labels.repeat_interleave(draws)
-        targets = None if self.targets is None else self.targets.repeat_interleave(draws)
+        labels, targets = self.labels, self.targets
+        if draws > 1:
+            labels = labels.repeat_interleave(draws)
+            targets = None if targets is None else targets.repeat_interleave(draws)
         kind = torch.finfo(scores.dtype)
         spacings = ROUNDING_16_BIT if kind.bits == 16 else ROUNDING
         scores = scores.double()
@@ -257,7 +258,7 @@ class _Ended:
     def of(cls, problem: Problem, attempt: Attempt) -> _Ended:
         given = attempt.adversarial.detach().to(problem.images)
         finite = torch.isfinite(given).flatten(1).all(dim=1)
-        given = torch.where(finite.view(-1, *[1] * (given.ndim - 1)), given, problem.images)
+        given = torch.where(column(finite, given), given, problem.images)
         scores = output_tensor(problem.model(given), len(given))
         same = problem.quick.plan.as_it_stands or agree(problem.network(given), scores)
         return cls(given, scores, same)
@@ -272,7 +273,7 @@ def _measure(
     success &= problem.threat.contains(given, images)
     # An image that was wrong before and is right after the attack is still wrong as it was.
     unmade = already & ~success
-    adversarial = torch.where(unmade.view(-1, *[1] * (images.ndim - 1)), images, given)
+    adversarial = torch.where(column(unmade, given), images, given)
     return AttackResult(
         adversarial=adversarial,
         success=success | unmade,
@@ -294,7 +295,7 @@ def _warn_of(result: AttackResult) -> None:
         warn(
             "zero-gradients",
             "the gradient was exactly zero at {count} of {total} images, wherever the attack went, "
-            "and they withstood it: it had no direction to go in, so this is no sign of "
+            "and they were not broken: it had no direction to go in, so this is no sign of "
             "robustness. Attack the margin or dlr of the logits instead of a saturated loss, give "
             "it random restarts, or use an attack without gradients (nattack, noise)",
             zero,

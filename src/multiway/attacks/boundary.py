@@ -19,7 +19,7 @@ from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.randomness import seeded
 from multiway.statistics import Interval, median, proportion
-from multiway.threat import L2, Linf, Threat
+from multiway.threat import L2, Linf, Threat, column
 
 __all__ = ["Boundary", "DistanceSummary", "schott_protocol"]
 
@@ -214,8 +214,8 @@ def _cross(network: nn.Module, pixels: Tensor, starts: Tensor) -> Tensor:
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
         adversarial = network(middle)[:, 1] > 0
-        column = adversarial.view(-1, *[1] * (pixels.ndim - 1))
-        inside, outside = torch.where(column, inside, middle), torch.where(column, middle, outside)
+        mask = column(adversarial, pixels)
+        inside, outside = torch.where(mask, inside, middle), torch.where(mask, middle, outside)
     return outside
 
 

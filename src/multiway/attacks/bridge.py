@@ -11,6 +11,7 @@ from torch import Tensor
 from multiway.attacks.base import Problem
 from multiway.attacks.ledger import Ledger
 from multiway.errors import MultiwayError
+from multiway.threat import column
 
 __all__ = ["Bridge", "import_foolbox"]
 
@@ -87,8 +88,8 @@ class Bridge(Ledger):
         """
         images = self.to_images(points)
         # A library may end in NaN, which is no image.
-        finite = images.isfinite().flatten(1).all(dim=1).view(-1, *[1] * (images.ndim - 1))
-        images = torch.where(finite, images, self.part.images)
+        finite = images.isfinite().flatten(1).all(dim=1)
+        images = torch.where(column(finite, images), images, self.part.images)
         inside = self.part.threat.project(images, self.part.images)
         lead = self.part.lead(self._look(inside))
         distance = self.part.threat.size(inside, self.part.images)

@@ -13,9 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from multiway.checks import check_labels
+from multiway.checks import check_labels, output_tensor
 from multiway.errors import MultiwayError, choose
-from multiway.outputs import output_tensor
 from multiway.threat import Threat
 
 __all__ = [
@@ -113,11 +112,15 @@ def check_count(name: str, value: int) -> None:
 
 def check_images(images: Tensor, threat: Threat) -> None:
     """Refuse images that are not float [N, ...] inside the bounds, or not one for each eps."""
+    if not isinstance(threat, Threat):
+        raise MultiwayError(
+            f"the attack's threat model is {threat!r}; give it a norm, as in FGSM(Linf(0.1))"
+        )
     if not isinstance(images, Tensor) or not images.is_floating_point():
         kind = images.dtype if isinstance(images, Tensor) else type(images).__name__
         raise MultiwayError(
             f"images are {kind}; they must be a float tensor [N, ...] (images.float() / 255 "
-            "for bytes)"
+            "for bytes, torch.from_numpy(images) for arrays; evaluate takes arrays as they are)"
         )
     if images.ndim < 2 or images.numel() == 0:
         raise MultiwayError(

@@ -15,8 +15,7 @@ from multiway.attacks.checks import check_count, check_model, check_scores, warn
 from multiway.attacks.evaluation import predict, score
 from multiway.attacks.result import AttackResult
 from multiway.cache import Cache
-from multiway.checks import check_labels
-from multiway.decisions import NO_DECISION, decisions
+from multiway.checks import NO_DECISION, check_labels, decisions
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
 

@@ -85,7 +85,10 @@ def evaluate(
     """
     attacks = [attacks] if isinstance(attacks, Attack) else list(attacks)
     if not attacks:
-        raise MultiwayError("there is no attack to evaluate with; name at least one")
+        raise MultiwayError(
+            "there is no attack to evaluate with; name at least one: evaluate(model, images, "
+            "labels, attacks), or with a DataLoader evaluate(model, loader, attacks=attacks)"
+        )
     check_count("batch_size", batch_size)
     check_model(model)
     images, labels = labelled_images(images, labels, attacks[0].threat.bounds)

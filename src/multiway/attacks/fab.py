@@ -8,14 +8,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from multiway.attacks.base import Attack, Problem
-from multiway.attacks.checks import check_count
+from multiway.attacks.base import Problem
 from multiway.attacks.ledger import Ledger
-from multiway.attacks.pairs import Pairs, rank_targets
+from multiway.attacks.pairs import Pairs, TargetedAttack, rank_targets
 from multiway.attacks.plane import Plane
 from multiway.attacks.result import Attempt
 from multiway.objectives import Ascent, Goal
-from multiway.threat import check_norm
+from multiway.threat import column
 
 __all__ = ["FAB"]
 
@@ -28,7 +27,7 @@ SMALLEST = 1e-8
 
 
 @dataclass(frozen=True)
-class FAB(Attack):
+class FAB(TargetedAttack):
     """The fast adaptive boundary attack towards each of the likeliest wrong classes.
 
     It looks for the nearest adversarial image and not for the worst one in a ball: each step
@@ -58,14 +57,6 @@ class FAB(Attack):
     """
 
     minimal: ClassVar[bool] = True
-
-    steps: int = 100
-    targets: int = 9
-
-    def __post_init__(self) -> None:
-        check_norm(self.threat)
-        check_count("steps", self.steps)
-        check_count("targets", self.targets)
 
     def run(self, problem: Problem) -> Attempt:
         """A search towards the likeliest class, and one towards all others at once."""
@@ -128,8 +119,8 @@ def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
             inside[inside.clone()] = left.threat.take(inside).contains(
                 points[inside], left.images[inside]
             )
-        column = crossed.view(-1, *[1] * (points.ndim - 1))
-        points = torch.where(column, left.images + KEPT * (points - left.images), points)
+        back = left.images + KEPT * (points - left.images)
+        points = torch.where(column(crossed, points), back, points)
         gone = pairs.done(inside)
         if bool(gone.any()):
             stay = ~gone
@@ -149,7 +140,7 @@ def _search(pairs: Pairs, goal: Goal, steps: int, stopping: Tensor) -> Ledger:
 def _towards_plane(
     problem: Problem, points: Tensor, ascent: Ascent, guess: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The next points [n, ...], before they are brought into the bounds, and a guess for the next.
+    """The next points [n, ...], before they are brought into the bounds, and guesses [n, 2].
 
     Both the points and their images are projected onto the plane on which the gap, as its value
     and gradient at the points show it, would close; the next point lies between the two.
@@ -157,15 +148,17 @@ def _towards_plane(
     images, here = problem.images.flatten(1), points.flatten(1)
     value, slope = ascent.value.to(points), ascent.gradient.flatten(1)
     plane = Plane(slope, problem.threat)
-    near, _ = plane.reach(here, value)
-    far, guess = plane.reach(images, value + torch.linalg.vecdot(slope, images - here), guess)
+    guesses = (None, None) if guess is None else guess.unbind(dim=1)
+    near, near_way = plane.reach(here, value, guesses[0])
+    height = value + torch.linalg.vecdot(slope, images - here)
+    far, far_way = plane.reach(images, height, guesses[1])
     sizes = [
         torch.linalg.vector_norm(each, ord=problem.threat.order, dim=1, keepdim=True)
         for each in (near, far)
     ]
     share = (sizes[0] / (sizes[0] + sizes[1]).clamp_min(SMALLEST)).clamp_max(DRAWN)
     near, far = here.add(near, alpha=OVERSHOOT), images.add(far, alpha=OVERSHOOT)
-    return torch.lerp(near, far, share).view(points.shape), guess
+    return torch.lerp(near, far, share).view(points.shape), torch.stack([near_way, far_way], dim=1)
 
 
 def _judge(ledger: Ledger, found: Tensor, nearest: Tensor) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch import channels_last as CHANNELS_LAST
 
-from multiway.attacks.norm_folding import fold_norms
+from multiway.attacks.fast_layers import FastLayers, fast_layers
 from multiway.classifier import EncodedClassifier
 from multiway.objectives import Goal, Scores, bind, scorer
 
@@ -20,16 +20,18 @@ __all__ = [
     "FastNetwork",
     "Plan",
     "agree",
+    "arrangements",
     "fast_goal",
     "fast_network",
     "plan_for",
     "repeats",
 ]
 
-# Bytes that the largest layer's output may have for the images that run together. Beyond 32 MB the
-# C library hands every tensor back to the system, which clears it anew for each pass: measured,
-# that costs `resnet-8` a third. Below a few megabytes the calls cost more than the cache saves.
-ROOM = 24 * 2**20
+# Bytes that the largest layer's output may have for the images that run together. The C library
+# hands large tensors back to the system, which clears them anew for each pass: 72,000 pages a pass
+# of `resnet-8` on 250 images, 4,096 in pieces of 128, none in pieces of 64. Below a few megabytes
+# the calls cost more than the cache saves.
+ROOM = 12 * 2**20
 MOST_TOGETHER, FEWEST_TOGETHER = 256, 16
 
 # Images on which a faster network must repeat the model's scores, and how nearly. Another order of
@@ -42,6 +44,9 @@ HOOKS = "its modules have hooks"
 COMPILED = "it is compiled"
 DEPENDENT = "its outputs for an image change from pass to pass or with the other images"
 DIFFERENT = "no faster network repeats its scores"
+
+# What a network raises that cannot be copied, or cannot run in another way.
+UNSUITED = (AttributeError, RuntimeError, TypeError, ValueError)
 
 # How far the gradient of an image may change with its neighbours, as a share of its length: where
 # values tie, rounding decides which of them a pooling layer follows.
@@ -255,32 +260,46 @@ def _largest_output(model: nn.Module, image: Tensor) -> int:
     return max(sizes)
 
 
+def arrangements(
+    model: nn.Module, few: Tensor, plan: Plan, norms: bool = True
+) -> Iterator[tuple[nn.Module, FastLayers | None, Plan]]:
+    """Networks with the outputs of `model` and the plans to run them by, the fastest first.
+
+    Args:
+        few: images that show the layers.
+        norms: see `fast_network`.
+    """
+    if plan.as_it_stands:
+        yield model, None, plan
+        return
+    for each in (plan, replace(plan, channels_last=False)):
+        layers = None
+        if norms:
+            # What cannot be copied is not replaced.
+            with contextlib.suppress(*UNSUITED):
+                layers = fast_layers(model, few, each.channels_last)
+        if layers is not None:
+            yield layers.network, layers, replace(each, norms=layers.folded)
+        yield model, None, each
+
+
 def _candidates(model: nn.Module, few: Tensor, plan: Plan, norms: bool) -> Iterator[FastNetwork]:
     """Networks that may do for `model`, the fastest first."""
-    folded = None
-    if norms and not plan.as_it_stands:
-        # What cannot be copied is not folded.
-        with contextlib.suppress(RuntimeError, TypeError, ValueError):
-            folded = fold_norms(model, few)
-    models = [(model, 0)] if folded is None else [(folded.network, len(folded.pairs)), (model, 0)]
-    plans = [plan] if plan.as_it_stands else [plan, replace(plan, channels_last=False)]
     folds = isinstance(model, EncodedClassifier) and plan.why not in (HOOKS, COMPILED)
-    heads = [True, False] if folds else [False]
-    for some, count in models:
-        for head in heads:
+    for some, _, each in arrangements(model, few, plan, norms):
+        for head in (True, False) if folds else (False,):
             network = scorer(some) if head else Scores(some)
             if head and network is some:
                 continue
-            for each in plans:
-                made = replace(each, norms=count, head=head)
-                yield FastNetwork(Arranged(network, made), some, made)
+            made = replace(each, head=head)
+            yield FastNetwork(Arranged(network, made), some, made)
 
 
 def repeats(network: nn.Module, images: Tensor, expected: Tensor) -> bool:
     """Whether `network` can run, and makes of `images` what is `expected` of it."""
     try:
         return agree(network(images), expected)
-    except (RuntimeError, TypeError, ValueError):
+    except UNSUITED:
         return False
 
 

@@ -13,7 +13,7 @@ from multiway.attacks.checks import check_count
 from multiway.attacks.queries import Best, groups
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
-from multiway.threat import L2, Streams, check_norm, make_streams
+from multiway.threat import L2, Streams, check_norm, column, make_streams
 
 __all__ = ["NAttack"]
 
@@ -113,7 +113,7 @@ class NAttack(Attack):
             # The change of one pixel when all change alike.
             radius = radius / math.sqrt(images[0].numel())
         edge = (self.edge * torch.as_tensor(radius).to(images) / (high - low)).clamp(1e-6, 0.25)
-        edge = edge.view(-1, *[1] * (images.ndim - 1))
+        edge = column(edge, images)
         share = ((images - low) / (high - low)).clamp(edge, 1 - edge)
         # arctanh(2s - 1) = logit(s) / 2
         return torch.logit(share) / 2

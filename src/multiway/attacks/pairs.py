@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from multiway.attacks.base import Problem
+from multiway.attacks.base import Attack, Problem
+from multiway.attacks.checks import check_count
 from multiway.attacks.ledger import Ledger
-from multiway.threat import Threat
+from multiway.threat import Threat, check_norm
 
-__all__ = ["Pairs", "mean_curve", "rank_targets"]
+__all__ = ["Pairs", "TargetedAttack", "rank_targets"]
 
 # Pairs that are attacked together: what is computed for each stays in the cache between two steps.
 TOGETHER = 256
+
+
+@dataclass(frozen=True)
+class TargetedAttack(Attack):
+    """An attack that makes for each of the likeliest wrong classes.
+
+    Args:
+        threat: what may be done to an image.
+        steps: for each target.
+        targets: how many wrong classes to try, by their scores on the image; all, if the model
+            has no more.
+        early_stop: see `Attack`.
+    """
+
+    steps: int = 100
+    targets: int = 9
+
+    def __post_init__(self) -> None:
+        check_norm(self.threat)
+        check_count("steps", self.steps)
+        check_count("targets", self.targets)
 
 
 @dataclass(frozen=True)
@@ -89,18 +111,3 @@ def rank_targets(problem: Problem, scores: Tensor, count: int) -> Tensor:
         return problem.targets[:, None]
     wrong = scores.scatter(1, problem.labels[:, None], -torch.inf)
     return wrong.argsort(dim=1, descending=True)[:, : min(count, scores.shape[1] - 1)]
-
-
-def mean_curve(curves: Sequence[tuple[Tensor, int]]) -> Tensor:
-    """The mean of curves with their numbers of images; one that ended early keeps its last value.
-
-    Example:
-        >>> mean_curve([(torch.tensor([1.0, 2.0, 3.0]), 1), (torch.tensor([5.0]), 3)])
-        tensor([4.0000, 4.2500, 4.5000], dtype=torch.float64)
-    """
-    curves = [(curve, count) for curve, count in curves if len(curve)]
-    steps = max((len(curve) for curve, _ in curves), default=0)
-    total = torch.zeros(steps, dtype=torch.float64)
-    for curve, count in curves:
-        total += count * torch.cat([curve, curve[-1:].expand(steps - len(curve))])
-    return total / max(1, sum(count for _, count in curves))

@@ -17,7 +17,7 @@ from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.identity import describe_fields
 from multiway.objectives import Goal
-from multiway.threat import L1, L2, Linf, Threat, make_streams
+from multiway.threat import L1, L2, Linf, Threat, column, make_streams
 
 __all__ = ["PGD", "default_share", "default_step"]
 
@@ -235,5 +235,5 @@ def _check_step_size(size: float | None, threat: Threat) -> None:
 
 def _at_mean_one(gradient: Tensor) -> Tensor:
     """Each image's gradient scaled to a mean absolute value of one; zero stays zero."""
-    mean = gradient.flatten(1).abs().mean(dim=1).view(-1, *[1] * (gradient.ndim - 1))
-    return gradient / torch.where(mean > 0, mean, 1)
+    mean = gradient.flatten(1).abs().mean(dim=1)
+    return gradient / column(torch.where(mean > 0, mean, 1), gradient)

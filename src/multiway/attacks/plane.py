@@ -60,10 +60,11 @@ class Plane:
         if not self.cube:
             # A coordinate without a slope has no weight, however much room it has.
             room = room / self.length.clamp_min(torch.finfo(room.dtype).tiny)
-        goal = height.abs()
+        goal, full = height.abs(), torch.empty_like(room)
 
         def newton(way: Tensor) -> tuple[Tensor, Tensor]:
-            full = (room <= way[:, None]).to(most.dtype)
+            # Zeros and ones at once: what is compared need not be converted.
+            torch.le(room, way[:, None], out=full)
             slope = self.total - torch.linalg.vecdot(full, self.weight)
             return goal - torch.linalg.vecdot(full, most), slope
 

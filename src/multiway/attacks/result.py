@@ -10,7 +10,7 @@ from torch import Tensor
 
 from multiway.statistics import Interval, proportion
 
-__all__ = ["AttackResult", "Attempt"]
+__all__ = ["AttackResult", "Attempt", "mean_curve"]
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,20 @@ class AttackResult:
             for field in fields(cls)
             if field.name != "loss_curve"
         }
-        return cls(loss_curve=_mean_curve(parts), **joined)
+        curve = mean_curve([(part.loss_curve, len(part.success)) for part in parts])
+        return cls(loss_curve=curve, **joined)
 
 
-def _mean_curve(parts: Sequence[AttackResult]) -> Tensor:
-    """A batch whose attack ended early keeps its last value in the mean."""
-    drawn = [part for part in parts if len(part.loss_curve)]
-    if not drawn:
-        return torch.zeros(0, dtype=torch.float64)
-    steps = max(len(part.loss_curve) for part in drawn)
+def mean_curve(curves: Sequence[tuple[Tensor, int]]) -> Tensor:
+    """The mean of curves with their numbers of images; one that ended early keeps its last value.
+
+    Example:
+        >>> mean_curve([(torch.tensor([1.0, 2.0, 3.0]), 1), (torch.tensor([5.0]), 3)])
+        tensor([4.0000, 4.2500, 4.5000], dtype=torch.float64)
+    """
+    curves = [(curve, count) for curve, count in curves if len(curve)]
+    steps = max((len(curve) for curve, _ in curves), default=0)
     total = torch.zeros(steps, dtype=torch.float64)
-    for part in drawn:
-        curve = part.loss_curve
-        rest = curve[-1].expand(steps - len(curve))
-        total += len(part.success) * torch.cat([curve, rest])
-    return total / sum(len(part.success) for part in drawn)
+    for curve, count in curves:
+        total += count * torch.cat([curve, curve[-1:].expand(steps - len(curve))])
+    return total / max(1, sum(count for _, count in curves))

@@ -79,7 +79,7 @@ class Square(Attack):
                 "nattack or boundary"
             )
         search = (_Patches if isinstance(problem.threat, L2) else _Squares)(problem, shape)
-        search.offer(search.everyone(), search.start())
+        search.begin()
         draws = torch.rand(
             self.queries - 1, DRAWS + shape[0], generator=generator(problem.seed, "square")
         )
@@ -94,13 +94,19 @@ class _Search(ABC):
     """The images [n] that still stand, each with the best point of its own, [n, C, H, W]."""
 
     # What has a row for each image.
-    rows: tuple[str, ...] = ("index", "images", "best", "lead")
+    rows: tuple[str, ...] = ("index", "images", "best", "lead", "asked")
 
     def __init__(self, problem: Problem, shape: tuple[int, int, int]) -> None:
         self.ledger, self.left, self.shape = Ledger(problem), problem, shape
         self.index, self.images = self.ledger.everything, problem.images.reshape(-1, *shape)
-        self.best, self.lead = self.images.clone(), self.ledger.value.clone()
+        self.best, self.lead = self.images, self.ledger.value
+        self.asked = torch.zeros_like(self.index)
         self.streams = make_streams(problem.images, problem.seed, "square")
+
+    def begin(self) -> None:
+        """Make the first try."""
+        points = self.start()
+        self.keep(points, self.ask(points))
 
     @abstractmethod
     def start(self) -> Tensor:
@@ -109,10 +115,6 @@ class _Search(ABC):
     @abstractmethod
     def step(self, share: float, draw: list[float]) -> None:
         """Try a square of that `share` of the image; `draw` are numbers from 0 to 1."""
-
-    def everyone(self) -> Tensor:
-        """The places of all images that still stand."""
-        return torch.arange(len(self.index), device=self.index.device)
 
     def signs(self, count: int) -> Tensor:
         """Random signs from each image's own stream, [n, count]."""
@@ -128,31 +130,49 @@ class _Search(ABC):
         )
         return ..., slice(top, top + side), slice(left, left + side)
 
-    def offer(self, places: Tensor, points: Tensor) -> None:
-        """Query `points` of the images at `places` [m]: the better are kept, the broken leave."""
-        given = points.reshape(-1, *self.left.images.shape[1:])
+    def ask(self, points: Tensor, places: Tensor | None = None) -> Tensor:
+        """The attacker's lead at `points` of all images, or of those at `places` [m]."""
         # A lead reads no images, so none are copied.
-        targets = None if self.left.targets is None else self.left.targets[places]
-        part = replace(self.left, labels=self.left.labels[places], targets=targets)
-        lead = part.lead(part.network(given))
-        self.ledger.count(self.index[places], 1)
-        better = lead > self.lead[places]
-        self.best[places[better]], self.lead[places[better]] = points[better], lead[better]
-        broken = lead > 0
-        if bool(broken.any()):
-            gone = places[broken]
-            self.ledger.keep(self.index[gone], given[broken], lead[broken], broken[broken])
-            stay = torch.ones_like(self.index, dtype=torch.bool)
-            stay[gone] = False
-            self.left = self.left.take(stay)
+        part = self.left
+        if places is None:
+            self.asked += 1
+        else:
+            self.asked[places] += 1
+            targets = None if part.targets is None else part.targets[places]
+            part = replace(part, labels=part.labels[places], targets=targets)
+        return part.lead(part.network(points.reshape(-1, *part.images.shape[1:])))
+
+    def keep(self, points: Tensor, lead: Tensor) -> None:
+        """Keep those of `points` [n, C, H, W] that have a better `lead` [n]; the broken leave."""
+        better = self.compare(lead).view(-1, 1, 1, 1)
+        self.best = torch.where(better, points, self.best)
+        self.leave()
+
+    def compare(self, lead: Tensor) -> Tensor:
+        """Which images a new `lead` [n] is better for; it is theirs from now on."""
+        better = lead > self.lead
+        self.lead = torch.maximum(self.lead, lead)
+        return better
+
+    def leave(self) -> None:
+        """The images whose best point is broken are entered into the ledger and leave."""
+        gone = self.lead > 0
+        if bool(gone.any()):
+            self._enter(gone)
+            self.left = self.left.take(~gone)
             for name in self.rows:
-                setattr(self, name, getattr(self, name)[stay])
+                setattr(self, name, getattr(self, name)[~gone])
 
     def finish(self) -> Attempt:
         """What was found, with the best tries of those that stand."""
-        best = self.best.reshape(-1, *self.left.images.shape[1:])
-        self.ledger.keep(self.index, best, self.lead, torch.zeros_like(self.lead > 0))
+        self._enter(torch.ones_like(self.lead, dtype=torch.bool))
         return self.ledger.attempt
+
+    def _enter(self, chosen: Tensor) -> None:
+        index, lead = self.index[chosen], self.lead[chosen]
+        best = self.best[chosen].reshape(-1, *self.left.images.shape[1:])
+        self.ledger.keep(index, best, lead, lead > 0)
+        self.ledger.count(index, self.asked[chosen])
 
 
 class _Squares(_Search):
@@ -177,14 +197,28 @@ class _Squares(_Search):
         _, height, width = self.shape
         side = min(max(round(math.sqrt(share * height * width)), 1), height, width)
         window = self.window(side, draw[0], draw[1])
-        up = torch.tensor(draw[DRAWS:], device=self.images.device)[:, None, None] > 0.5
-        colour = torch.where(up, self.high[window], self.low[window])
-        changed = (colour != self.best[window]).flatten(1).any(dim=1)
-        places = changed.nonzero().squeeze(1)
-        if len(places):
-            points = self.best[places]
-            points[window] = colour[places]
-            self.offer(places, points)
+        up = [each > 0.5 for each in draw[DRAWS:]]
+        if all(up) or not any(up):
+            colour = (self.high if up[0] else self.low)[window]
+        else:
+            ends = torch.tensor(up, device=self.images.device)[:, None, None]
+            colour = torch.where(ends, self.high[window], self.low[window])
+        best = self.best[window]
+        before = best.clone()
+        changed = (colour != before).flatten(1).any(dim=1)
+        # The square is painted where it may stay, so that no image is copied for a query.
+        best.copy_(colour)
+        if bool(changed.all()):
+            better = self.compare(self.ask(self.best))
+        else:
+            places = changed.nonzero().squeeze(1)
+            if len(places) == 0:
+                return
+            lead = torch.full_like(self.lead, -math.inf)
+            lead[places] = self.ask(self.best.index_select(0, places), places)
+            better = self.compare(lead)
+        torch.where(better.view(-1, 1, 1, 1), colour, before, out=best)
+        self.leave()
 
 
 class _Patches(_Search):
@@ -231,7 +265,8 @@ class _Patches(_Search):
         new = new / (_square(new).sqrt() + TINY) * budget
         change[source] = 0
         change[to] = new
-        self.offer(self.everyone(), self._at(change))
+        points = self._at(change)
+        self.keep(points, self.ask(points))
 
     def _sign(self) -> Tensor:
         """The next sign of each image and channel, [n, C, 1, 1]; drawn many at a time."""

@@ -14,7 +14,7 @@ from torch import nn
 
 from multiway.backbones import mnist, resnet
 from multiway.errors import MultiwayError, choose, reason
-from multiway.memory import check_memory
+from multiway.machine import check_memory
 
 __all__ = ["BACKBONES", "Backbone", "build_backbone", "import_function", "rebuild_backbone"]
 

@@ -16,17 +16,7 @@ __all__ = ["madry", "net_a", "net_b", "net_c", "net_d", "wong"]
 
 def net_a(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
     """A: conv64 5x5, conv64 5x5, dropout .25, fc128, dropout .5, output."""
-    return _with_head(
-        [
-            ("conv1", nn.Conv2d(channels, 64, 5)),
-            ("relu1", nn.ReLU()),
-            ("conv2", nn.Conv2d(64, 64, 5)),
-            ("relu2", nn.ReLU()),
-            ("dropout1", nn.Dropout(0.25)),
-            ("flatten", nn.Flatten()),
-        ],
-        outputs, channels, size, hidden=128, dropout=0.5, glorot=True,
-    )  # fmt: skip
+    return _two_convolutions(outputs, channels, size, first=64, second=64, kernel=5)
 
 
 def net_b(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
@@ -49,17 +39,7 @@ def net_b(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
 
 def net_c(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
     """C: conv128 3x3, conv64 3x3, dropout .25, fc128, dropout .5, output."""
-    return _with_head(
-        [
-            ("conv1", nn.Conv2d(channels, 128, 3)),
-            ("relu1", nn.ReLU()),
-            ("conv2", nn.Conv2d(128, 64, 3)),
-            ("relu2", nn.ReLU()),
-            ("dropout1", nn.Dropout(0.25)),
-            ("flatten", nn.Flatten()),
-        ],
-        outputs, channels, size, hidden=128, dropout=0.5, glorot=True,
-    )  # fmt: skip
+    return _two_convolutions(outputs, channels, size, first=128, second=64, kernel=3)
 
 
 def net_d(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
@@ -103,6 +83,23 @@ def wong(outputs: int, channels: int = 1, size: int = 28) -> nn.Module:
             ("flatten", nn.Flatten()),
         ],
         outputs, channels, size, hidden=100,
+    )  # fmt: skip
+
+
+def _two_convolutions(
+    outputs: int, channels: int, size: int, *, first: int, second: int, kernel: int
+) -> nn.Module:
+    """What A and C have in common."""
+    return _with_head(
+        [
+            ("conv1", nn.Conv2d(channels, first, kernel)),
+            ("relu1", nn.ReLU()),
+            ("conv2", nn.Conv2d(first, second, kernel)),
+            ("relu2", nn.ReLU()),
+            ("dropout1", nn.Dropout(0.25)),
+            ("flatten", nn.Flatten()),
+        ],
+        outputs, channels, size, hidden=128, dropout=0.5, glorot=True,
     )  # fmt: skip
 
 

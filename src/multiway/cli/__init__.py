@@ -1,24 +1,40 @@
-"""The command line: `multiway COMMAND`."""
+"""The command line: `multiway COMMAND`, and the net below all commands."""
 
 from __future__ import annotations
 
 import sys
+import traceback
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from itertools import takewhile
+from pathlib import Path
+from typing import Any
 
-from typer import Abort, TyperException
+import typer
+from typer.core import TyperCommand
 
-__all__ = ["main"]
+from multiway.cli.console import deliver, repair_streams, results_on, say, show_warnings_as_lines
+from multiway.errors import MultiwayError, reason
+
+__all__ = ["App", "explain", "main"]
 
 # The shell's status for a program that was stopped from the keyboard.
 INTERRUPTED = 130
+# Failures of the machine, or of what it was fed: a user can do something about them.
+FORESEEN = (OSError, MemoryError, RecursionError, UnicodeError)
+# How torch words that there was no memory; where there is a class for it, it is named so, too.
+ALLOCATION = (
+    "allocate memory",
+    "out of memory",
+    "OutOfMemoryError",
+    "DefaultCPUAllocator",
+    "bad_alloc",
+)
 
 
 def main() -> None:
     """Run the command line; a user's mistake is one line on stderr and exit status 2."""
     from multiway.cli.app import command_tree
-    from multiway.cli.console import deliver, say
-    from multiway.cli.edge import repair_streams, show_warnings_as_lines
-    from multiway.errors import MultiwayError
 
     repair_streams()
     show_warnings_as_lines()
@@ -28,14 +44,12 @@ def main() -> None:
         status = command_tree()(standalone_mode=False)
     except MultiwayError as error:
         if "--debug" in takewhile(lambda word: word.startswith("-"), sys.argv[1:]):
-            import traceback
-
             traceback.print_exception(error)
         say(f"error: {error}")
         status = 2
-    except TyperException as error:
+    except typer.TyperException as error:
         status = _usage(error)
-    except (Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         status = INTERRUPTED
     except OSError as error:  # of the help or the version; commands have a net of their own
         say(f"error: {error.strerror or error}")
@@ -65,13 +79,86 @@ def _how_to_go_on(words: list[str]) -> str:
     return "stopped"
 
 
-def _usage(error: TyperException) -> int:
+def _usage(error: typer.TyperException) -> int:
     """What typer objects to; a command called without anything just shows its help."""
-    from multiway.cli.console import say
-
     message = error.format_message()
     if message.startswith("Usage:"):
         sys.stdout.write(message + "\n")
         return 0
     say(f"error: {' '.join(message.split(chr(10)))}")
     return 2
+
+
+class App(typer.Typer):
+    """Commands, each behind the same net."""
+
+    def command(self, *names: Any, **options: Any) -> Callable[..., Any]:
+        """As in typer."""
+        return super().command(*names, cls=Guarded, **options)
+
+
+class Guarded(TyperCommand):
+    """A command whose foreseeable failures are one line, and whose stdout holds results alone."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; what anybody else prints meanwhile goes to stderr."""
+        with results_on(sys.stdout), redirect_stdout(sys.stderr):
+            try:
+                for name, value in ctx.params.items():
+                    _check_path(name, value)
+                return super().invoke(ctx)
+            except (MultiwayError, typer.TyperException, typer.Exit, typer.Abort):
+                raise
+            except (Exception, SystemExit) as error:
+                text = explain(error)
+                if text is None:
+                    raise
+                raise MultiwayError(text) from error
+
+
+def _check_path(name: str, value: Any) -> None:
+    """Refuse a path that no file system can have, such as one with 300 letters in a name."""
+    for path in value if isinstance(value, list) else [value]:
+        if isinstance(path, Path):
+            try:
+                path.lstat()
+                if name == "data_dir" and not path.is_dir():
+                    raise MultiwayError(f"--data-dir {path} is not a folder")
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                pass  # which each command judges by itself
+            except OSError as error:
+                raise MultiwayError(
+                    f"{name.replace('_', '-')} {path}: {error.strerror}; name another path"
+                ) from error
+
+
+def explain(error: BaseException) -> str | None:
+    """What a user is to know of a failure; None of a defect, whose traceback is shown."""
+    if _in_foreign_network(error):
+        return f"the network that you named failed: {reason(error)}"
+    if isinstance(error, MemoryError) or any(
+        words in f"{type(error).__name__}: {error}" for words in ALLOCATION
+    ):
+        return (
+            f"there was not enough memory ({reason(error)}); take a smaller --batch-size, --limit, "
+            "--code-length or image size. What was finished before is kept"
+        )
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, FORESEEN):
+        return f"{reason(error)}; multiway --debug COMMAND shows where it came from"
+    return None
+
+
+def _in_foreign_network(error: BaseException) -> bool:
+    """Whether it came out of the code that a user named, or out of a network built by it."""
+    build = sys.modules.get("multiway.backbones.build")
+    named = getattr(build, "NAMED", ())
+    inside = False
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] == "multiway":
+            inside = False
+        elif module == "torch.nn.modules.module" or module.partition(".")[0] in named:
+            inside = True
+    return inside and bool(named)

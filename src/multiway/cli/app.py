@@ -9,13 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from multiway import __version__
-from multiway.cli import data, watermark
+from multiway.cli import App, data, watermark
 from multiway.cli.correlate import correlate
 from multiway.cli.corrupt import corrupt
 from multiway.cli.curves import curves
 from multiway.cli.demo import demo
 from multiway.cli.diagnose import diagnose
-from multiway.cli.edge import App
 from multiway.cli.evaluate import evaluate
 from multiway.cli.explore import explore
 from multiway.cli.landscape import landscape
@@ -28,7 +27,7 @@ from multiway.cli.transfer import transfer
 __all__ = ["app", "command_tree"]
 
 app = App(
-    help="Output encodings for classifiers: train on them, attack them, tell what they bought.",
+    help="Output encodings for classifiers: swap the labels, attack, measure what it changed.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -67,7 +66,7 @@ def options(
         bool, typer.Option("--debug", help="Before a command: an error with its traceback.")
     ] = False,
 ) -> None:
-    """Output encodings for classifiers: train on them, attack them, tell what they bought."""
+    """Output encodings for classifiers: swap the labels, attack, measure what it changed."""
 
 
 for command, example in COMMANDS.items():

@@ -1,45 +1,22 @@
-"""What commands that attack have in common: from options to attacks and threat models."""
+"""The options of attacks, and the attacks and threat models that they describe."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import multiway as mw
-from multiway.cli.choices import OBJECTIVES, Choice
-from multiway.cli.options import MOST, Number
-from multiway.errors import MultiwayError, choose
+from multiway.cli.options import OBJECTIVES, Choice, Count, Number
+from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     from torch import nn
 
     from multiway.attacks import Attack
     from multiway.threat import Threat
-
-__all__ = [
-    "Draws",
-    "Eps",
-    "Kappa",
-    "Kind",
-    "Momentum",
-    "Norm",
-    "Objectives",
-    "Population",
-    "Queries",
-    "Radii",
-    "Restarts",
-    "StepSize",
-    "Steps",
-    "build_attacks",
-    "check_options",
-    "choose_threat",
-    "paper_eps",
-]
-
-NORMS = ("linf", "l2", "l1")
 
 # The paper's threat models; for the boundary attack, Schott et al.'s.
 PAPER_EPS = {
@@ -49,10 +26,12 @@ PAPER_EPS = {
     "l2": {"mnist5k": 1.5, "mnist": 1.5},
     "l1": {},
 }  # fmt: skip
+# Options of the threat model, which every attack has.
+OF_THREAT = ("eps", "norm")
 
 Objectives = Annotated[
     list[str] | None,
-    Choice("--objective", OBJECTIVES, "What is ascended: {}. Repeat it for several."),
+    Choice("--objective", of=OBJECTIVES, help="What is ascended: {}. Repeat it for several."),
 ]
 Eps = Annotated[
     float | None,
@@ -67,55 +46,51 @@ Radii = Annotated[
         "[default: the paper's]",
     ),
 ]
-Norm = Annotated[str | None, Choice("--norm", NORMS, "{}. [default: the attack's usual one]")]
-Steps = Annotated[int | None, typer.Option("--steps", help="Of one run.", max=MOST)]
+Norm = Annotated[
+    str | None,
+    Choice(
+        "--norm", of=("linf", "l2", "l1"), help="{}. [default: the attack's usual one]", what="norm"
+    ),
+]
+Steps = Annotated[int | None, Count("--steps", help="Of one run.")]
 StepSize = Annotated[
     float | None,
     Number("--step-size", help="0.01 or 2/255. [default for pgd: 2.5 eps / steps, or eps / 30]"),
 ]
-Restarts = Annotated[int | None, typer.Option("--restarts", help="Runs.", max=MOST)]
+Restarts = Annotated[int | None, Count("--restarts", help="Runs.")]
 Kappa = Annotated[
     float | None, Number("--kappa", help="Confidence of margin, in the paper's units.")
 ]
-Queries = Annotated[
-    int | None, typer.Option("--queries", help="Budget of an image (square, nattack).", max=MOST)
-]
+Queries = Annotated[int | None, Count("--queries", help="Budget of an image (square, nattack).")]
 Momentum = Annotated[
     float | None, Number("--momentum", help="Share of the past direction in a step (pgd).")
 ]
-Population = Annotated[
-    int | None, typer.Option("--population", help="Samples in a step (nattack).", max=MOST)
-]
+Population = Annotated[int | None, Count("--population", help="Samples in a step (nattack).")]
 Draws = Annotated[
-    int | None,
-    typer.Option("--draws", help="For each image (noise), or of a random model (apgd).", max=MOST),
+    int | None, Count("--draws", help="For each image (noise), or of a random model (apgd).")
 ]
-Kind = Annotated[str | None, Choice("--kind", ("uniform", "corners"), "Of noise: {}.")]
-
-
-# Options of the threat model, which every attack has.
-OF_THREAT = ("eps", "norm")
+Kind = Annotated[str | None, Choice("--kind", of=("uniform", "corners"), help="Of noise: {}.")]
 
 
 def check_options(names: Sequence[str], options: dict[str, Any]) -> None:
-    """Refuse unknown attacks, and options that no attack has, before anything is loaded."""
-    for name in names:
-        choose("attack", name, mw.attacks.ATTACKS)
+    """Refuse options that none of the attacks has, before anything is loaded."""
     given = [key for key, value in options.items() if value is not None]
     if given and not names:
         raise MultiwayError(f"{_flag(given[0])} is for an attack; name one: --attack pgd")
+    taken = {name: (*mw.attacks.options_of(name), *OF_THREAT) for name in names}
     for key in given:
-        if key in OF_THREAT or any(key in mw.attacks.options_of(name) for name in names):
+        if any(key in keys for keys in taken.values()):
             continue
-        remarks = []
-        for name in dict.fromkeys(names):
-            flags = [
-                _flag(one) for one in options if one in (*mw.attacks.options_of(name), *OF_THREAT)
-            ]
-            remarks.append(f"'{name}' has no {key.replace('_', ' ')}; it takes {', '.join(flags)}")
+        remarks = [
+            f"'{name}' has no {key.replace('_', ' ')}; it takes "
+            f"{', '.join(_flag(each) for each in options if each in keys)}"
+            for name, keys in taken.items()
+        ]
         raise MultiwayError(f"{_flag(key)}: {'; '.join(remarks)}")
-    if options.get("norm") is not None:
-        choose("norm", options["norm"], NORMS)
+
+
+def _flag(key: str) -> str:
+    return f"--{key.replace('_', '-')}"
 
 
 def build_attacks(
@@ -143,10 +118,6 @@ def build_attacks(
     return attacks
 
 
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
-
-
 def paper_eps(data: str, norm: str = "linf", option: str = "--eps") -> float:
     """The paper's radius for a data set, where `option` does not give one."""
     eps = PAPER_EPS[norm].get(data)
@@ -166,9 +137,8 @@ def choose_threat(names: Sequence[str], data: str, norm: str | None, eps: float 
         eps = math.inf  # how far it must go is what is measured
     if eps is None:
         eps = paper_eps(data, norm)
-    if norm == "l1":
-        return mw.L1(eps)
-    return mw.Linf(eps) if norm == "linf" else mw.L2(eps)
+    balls: dict[str, Callable[[float], Threat]] = {"linf": mw.Linf, "l2": mw.L2, "l1": mw.L1}
+    return balls[norm](eps)
 
 
 def _common_norm(names: Sequence[str]) -> str:

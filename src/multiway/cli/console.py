@@ -1,58 +1,45 @@
 """What the command line prints: results on stdout, everything else on stderr.
 
 Here, and only here, is text made fit for a terminal: `shown` and `say` make every character visible
-that a terminal would obey, and nothing in a name is taken for markup.
+that a terminal would obey, and nothing in a name is taken for markup. Tables stay readable on a
+narrow one: what identifies a row is kept.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import IO, Any, TextIO
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
+from rich.table import Table
 from rich.text import Text
 
-from multiway.cli.time_left import LeftColumn, TimeLeft, span
-from multiway.errors import visible
+from multiway.errors import MultiwayWarning, visible
 
 __all__ = [
-    "LINE_EVERY",
-    "Bar",
-    "TrainingProgress",
-    "attack_progress",
-    "bar",
-    "command_line",
-    "deliver",
-    "print_json",
-    "print_rich",
-    "print_text",
-    "results_on",
-    "results_width",
-    "say",
-    "shown",
-    "terminal",
-]
+    "command_line", "deliver", "print_json", "print_rich", "print_table", "print_text",
+    "repair_streams", "results_on", "say", "show_warnings_as_lines", "shown", "terminal",
+]  # fmt: skip
 
-# Seconds between lines of progress where there is no terminal.
-LINE_EVERY = 10
 # Columns of a table that goes to a file or a pipe.
 WIDE = 160
+
+# What a table takes beside the text of its columns: two spaces and a line for each, and one more.
+PER_COLUMN, PER_TABLE = 3, 1
+# A column of sentences is at least so wide, and a table.
+SENTENCE, NARROWEST = 20, 40
+INTERVAL = re.compile(r"(?<=\S) \[[^\]]*\]")
 
 
 class Results:
@@ -165,126 +152,142 @@ def print_text(text: str) -> None:
     _results[-1].write(visible(text) + "\n")
 
 
-def results_width(least: int = 0) -> int:
-    """How many characters a line of stdout takes; `least` where nothing limits it."""
-    return terminal(_results[-1], least).width
-
-
 def print_rich(*parts: RenderableType, least: int = 0) -> None:
     """Tables and styled text on stdout."""
     terminal(_results[-1], least).print(*parts, sep="\n")
 
 
-class Bar:
-    """A progress bar on stderr; where nobody looks on (a file, a pipe), a line now and then."""
-
-    def __init__(self, *columns: ProgressColumn, transient: bool = True) -> None:
-        self.live = sys.stderr.isatty()
-        self.progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            *columns,
-            console=terminal(sys.stderr), transient=transient, disable=not self.live,
-        )  # fmt: skip
-        self._last_line = time.monotonic()
-
-    def line_is_due(self) -> bool:
-        """Whether a line may be said now in place of the bar."""
-        now = time.monotonic()
-        if self.live or now - self._last_line <= LINE_EVERY:
-            return False
-        self._last_line = now
-        return True
+def repair_streams() -> None:
+    """Standard streams that take every character, and are there even if the caller closed them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free: the next file opened would else become this stream.
+            # Results that are written there fail, as they should, and what is said is lost.
+            os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            setattr(sys, name, os.fdopen(number, "r" if name == "stdin" else "w"))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
-@contextmanager
-def bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A progress bar with the time left; yields a function that moves it on by n."""
-    drawn, left, done = Bar(TaskProgressColumn(), LeftColumn()), TimeLeft(), 0
-    left.at(0, total, time.monotonic())
-    with drawn.progress as progress:
-        task = progress.add_task(visible(label), total=total)
+def show_warnings_as_lines() -> None:
+    """Warnings in the form of everything else that is said: one line, without a path."""
 
-        def advance(count: int) -> None:
-            nonlocal done
-            done += count
-            progress.advance(task, count)
-            seconds = left.at(done, total, time.monotonic())
-            if drawn.line_is_due() and seconds is not None:
-                say(f"{label}: {done} of {total}, {span(seconds)} left")
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        kind = "" if issubclass(category, MultiwayWarning) else f"{category.__name__}: "
+        say(f"warning: {kind}{' '.join(str(message).split())}")
 
-        yield advance
+    warnings.showwarning = show
 
 
-@contextmanager
-def attack_progress() -> Iterator[Callable[[Any], None]]:
-    """A bar for each attack of an evaluation: images done, and how many stand; a line elsewhere."""
-    drawn = Bar(
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[standing]} stand"),
-        LeftColumn(),
-        transient=False,
-    )
-    tasks: dict[str, Any] = {}
-    with drawn.progress as progress:
+@dataclass
+class Grid:
+    """A table on its way to fit: `texts` [R, C] under `heads`, some of them sentences."""
 
-        def show(state: Any) -> None:
-            if state.attack not in tasks:
-                tasks[state.attack] = progress.add_task(
-                    visible(state.attack), total=state.total, standing=0
-                )
-            progress.update(tasks[state.attack], completed=state.done, standing=state.standing)
-            if not drawn.live:
-                say(f"{state.attack}: {state.done} of {state.total} images, {state.standing} stand")
+    heads: list[str]
+    texts: list[list[Text]]
+    sentences: list[bool]
 
-        yield show
+    def cells(self, column: int) -> int:
+        """The width of its widest cell."""
+        return max((cell_len(row[column].plain) for row in self.texts), default=0)
+
+    def least(self, column: int) -> int:
+        """The width below which a figure or a name would break; heads break between words."""
+        words = max(map(cell_len, self.heads[column].split()), default=0)
+        cells = self.cells(column)
+        return max(min(cells, SENTENCE) if self.sentences[column] else cells, words)
+
+    def width(self) -> int:
+        """That of the whole table at its narrowest."""
+        columns = range(len(self.heads))
+        return sum(self.least(column) + PER_COLUMN for column in columns) + PER_TABLE
+
+    def drop(self, column: int) -> str:
+        """Leave a column out; returns its head."""
+        for row in self.texts:
+            del row[column]
+        del self.sentences[column]
+        return self.heads.pop(column)
+
+    def drop_intervals(self) -> bool:
+        """Leave `[low, high]` out after figures; returns whether there were any."""
+        before = self.width()
+        for row in self.texts:
+            row[:] = [Text(INTERVAL.sub("", cell.plain), cell.style) for cell in row]
+        self.heads = [INTERVAL.sub("", head) for head in self.heads]
+        return self.width() < before
+
+    def widths(self, room: int) -> list[int]:
+        """Of all columns: sentences and heads share what the rest leaves of `room`."""
+        columns = range(len(self.heads))
+        found = [self.least(column) for column in columns]
+        wanted = [max(self.cells(column), cell_len(self.heads[column])) for column in columns]
+        spare = room - self.width()
+        if spare < 0:  # nothing is left to leave out: the widest breaks
+            widest = max(columns, key=found.__getitem__)
+            found[widest] = max(1, found[widest] + spare)
+            return found
+        lack = sum(want - have for want, have in zip(wanted, found, strict=True))
+        share = min(1.0, spare / lack) if lack else 0.0
+        return [have + int(share * (want - have)) for want, have in zip(wanted, found, strict=True)]
 
 
-class TrainingProgress:
-    """Observes a training: a bar with loss, accuracy and time left; a line an epoch elsewhere."""
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    *,
+    sentences: Collection[str] = (),
+    rest: Collection[str] = (),
+    keep: Collection[str] = (),
+    lines: bool = False,
+) -> None:
+    """A table on stdout; names in it are shown as they are, whatever they look like.
 
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._bar = Bar(
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[figures]}"),
-            TimeElapsedColumn(),
-            LeftColumn(),
-            transient=False,
+    Where the terminal is too narrow, columns of `rest` go first, the last before the others, then
+    the intervals of figures, then other columns from the right, but never the first, nor those of
+    `keep`. A line below says what is missing.
+
+    Args:
+        sentences: columns whose text may take several lines.
+        lines: whether there is a line between rows.
+    """
+    texts = [[cell if isinstance(cell, Text) else shown(cell) for cell in row] for row in rows]
+    grid = Grid(list(columns), texts, [column in sentences for column in columns])
+    needed = grid.width()
+    room = max(terminal(_results[-1], needed).width, NARROWEST)
+    missing = _fit(grid, room, rest, keep)
+    table = Table(show_lines=lines)
+    for index, width in enumerate(grid.widths(room)):
+        justify = "left" if index == 0 or grid.sentences[index] else "right"
+        head = shown(grid.heads[index])
+        table.add_column(head, width=width, overflow="fold", justify=justify)  # type: ignore[arg-type]
+    for row in grid.texts:
+        table.add_row(*row)
+    print_rich(shown(title, "bold"), table, least=needed)
+    if missing:
+        print_text(
+            f"Left out at {room} columns: {', '.join(missing)}; see COLUMNS={needed} or --json."
         )
-        self._task = self._bar.progress.add_task(visible(label), total=None, figures="")
 
-    @contextmanager
-    def shown(self) -> Iterator[TrainingProgress]:
-        """The bar stands while the block runs."""
-        with self._bar.progress:
-            yield self
 
-    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
-        """A step was taken."""
-        figures = f"loss {loss:.4g}  accuracy {accuracy:.1%}"
-        self._bar.progress.update(self._task, completed=step, total=total, figures=figures)
-
-    def epoch(self, metrics: dict[str, Any]) -> None:
-        """An epoch has ended."""
-        text = (
-            f"{self._label}: epoch {metrics['epoch']}  loss {metrics['loss']:.4g}  "
-            f"accuracy {metrics['accuracy']:.2%}  {metrics['seconds']:.0f} s"
-        )
-        if "validation" in metrics:
-            text += f"  validation {metrics['validation']['value']:.2%}"
-        if "validation_robust" in metrics:
-            text += f" clean, {metrics['validation_robust']['value']:.2%} robust"
-        if "watch" in metrics:
-            watch = metrics["watch"]
-            text += f"  {watch['attack']} {watch['pgd']['value']:.1%} at {watch['eps']:.3g}"
-            text += f" (n={watch['pgd']['n']})"
-            if watch["collapsed"]:
-                text += (
-                    f"  COLLAPSE: {watch['adversary']['value']:.1%} against its own adversary; it "
-                    "has overfitted to it (catastrophic overfitting)"
-                )
-        if self._bar.live:
-            self._bar.progress.console.print(shown(text))
-        else:
-            say(text)
+def _fit(grid: Grid, room: int, rest: Collection[str], keep: Collection[str]) -> list[str]:
+    """Leave out what does not fit; returns what that was."""
+    missing = []
+    for column in reversed(range(1, len(grid.heads))):
+        if grid.width() > room and grid.heads[column] in rest:
+            missing.append(grid.drop(column))
+    if grid.width() > room and grid.drop_intervals():
+        missing.append("intervals")
+    for column in reversed(range(2, len(grid.heads))):
+        if grid.width() > room and grid.heads[column] not in keep:
+            missing.append(grid.drop(column))
+    return missing

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import multiway as mw
-from multiway.cli.choices import OBJECTIVES, Choice
-from multiway.cli.console import bar
 from multiway.cli.examine import Examination, Outcome, examines
-from multiway.errors import choose
+from multiway.cli.options import OBJECTIVES, Choice
+from multiway.cli.progress import bar
 
 __all__ = ["correlate"]
 
@@ -18,10 +17,16 @@ def correlate(
     examination: Examination,
     objective: Annotated[
         list[str] | None,
-        Choice("--objective", OBJECTIVES, "Whose gradient: {}. [default: own and margin]"),
+        Choice("--objective", of=OBJECTIVES, help="Whose gradient: {}. [default: own and margin]"),
     ] = None,
     layers: Annotated[
-        str, Choice("--layers", ("all", "input"), "all: the input and each convolution; or input.")
+        str,
+        Choice(
+            "--layers",
+            of=("all", "input"),
+            what="value of --layers",
+            help="all: the input and each convolution; or input.",
+        ),
     ] = "all",
 ) -> Outcome:
     """Pearson correlation of the signs of gradients between models, for every pair.
@@ -29,7 +34,6 @@ def correlate(
     At the input, and at the features of each convolution, averaged over channels (the paper's
     Table 2). Computed for each image; the mean over images is given with its 95 % interval.
     """
-    choose("value of --layers", layers, ("all", "input"))
     images = examination.load()
     models = examination.models
     objectives = objective or mw.analysis.default_objectives(models)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import multiway as mw
-from multiway.cli.choices import DATASETS, Choice
-from multiway.cli.console import bar
-from multiway.cli.examine import Examination, Outcome, examines
+from multiway.cli.examine import Examination, Outcome, examines, part_of
+from multiway.cli.options import DATASETS, Choice
+from multiway.cli.progress import bar
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ def corrupt(
         str | None,
         Choice(
             "--data",
-            DATASETS,
-            "Clean images, which are corrupted here; or cifar10-c, the published files. "
+            of=DATASETS,
+            help="Clean images, which are corrupted here; or cifar10-c, the published files. "
             "[default: those the runs were trained on]",
         ),
     ] = None,
@@ -65,8 +64,6 @@ def corrupt(
         # Before anything takes time.
         mw.data.corruptions.check_official(chosen, examination.data_dir)
     images = examination.load(data="cifar10" if published else None)
-    for each in examination.runs:
-        mw.training.Run(each).check_writable()
     source: dict[str, Any] = {
         "seed": examination.seed, "published": published, "data_dir": examination.data_dir,
     }  # fmt: skip
@@ -133,14 +130,12 @@ def _write_runs(
     examination: Examination, result: Result, kinds: Sequence[str], levels: Sequence[int]
 ) -> None:
     """Each run's own figures, in its folder."""
-    whole = examination.enrich(result)
-    weights = "best" if examination.best else "last"
+    # How far a run is ahead of another is no result of this one.
+    whole = examination.enrich(result.only(lambda cell: cell.metric != "lead"))
+    name = f"{_file_name(result, kinds, levels)}-{'best' if examination.best else 'last'}"
     for subject in examination.subjects:
         if subject.run is not None:
-            # How far it is ahead of another run is no result of this one.
-            own = whole.only(lambda cell: cell.row == subject.name and cell.metric != "lead")  # noqa: B023
-            own = replace(own, details={**own.details, "models": [subject.as_dict()]})
-            subject.run.write_result(f"{_file_name(result, kinds, levels)}-{weights}", own)
+            subject.run.write_result(name, part_of(subject, whole))
 
 
 def _file_name(result: Result, kinds: Sequence[str], levels: Sequence[int]) -> str:

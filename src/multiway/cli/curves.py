@@ -10,32 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
-from multiway.cli.attack_options import (
-    NORMS,
-    Eps,
-    Norm,
-    Objectives,
-    Restarts,
-    Steps,
-    StepSize,
-    choose_threat,
-    paper_eps,
-)
-from multiway.cli.choices import Choice
-from multiway.cli.console import bar
+from multiway.cli import attack_options
 from multiway.cli.examine import Examination, Outcome, collected_warnings, examines
-from multiway.cli.options import MOST, parse_numbers
-from multiway.errors import MultiwayError, choose
+from multiway.cli.options import MOST, Choice, Count, parse_numbers
+from multiway.cli.progress import bar
+from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from multiway.cli.models import Subject
     from multiway.results import Result
 
 __all__ = ["curves"]
 
-AXES = ("steps", "eps", "kappa")
 STEPS = (1, 2, 5, 10, 20, 40, 100)
 # Of the paper's radius.
 EPS_SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, math.inf)
@@ -45,7 +30,13 @@ EPS_SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, math.inf)
 def curves(
     examination: Examination,
     against: Annotated[
-        str, Choice("--against", ("steps", "eps", "kappa"), "What differs along a curve: {}.")
+        str,
+        Choice(
+            "--against",
+            of=("steps", "eps", "kappa"),
+            what="axis",
+            help="What differs along a curve: {}.",
+        ),
     ] = "steps",
     at: Annotated[
         str | None,
@@ -61,36 +52,33 @@ def curves(
     white_box: Annotated[
         bool, typer.Option("--white-box", help="Nothing crafted on other models.")
     ] = False,
-    objective: Objectives = None,
-    eps: Eps = None,
-    norm: Norm = None,
-    steps: Steps = None,
-    step_size: StepSize = None,
-    restarts: Restarts = None,
-    batch_size: Annotated[
-        int, typer.Option("--batch-size", help="Images at a time.", max=MOST)
-    ] = 250,
+    objective: attack_options.Objectives = None,
+    eps: attack_options.Eps = None,
+    norm: attack_options.Norm = None,
+    steps: attack_options.Steps = None,
+    step_size: attack_options.StepSize = None,
+    restarts: attack_options.Restarts = None,
+    batch_size: Annotated[int, Count("--batch-size", help="Images at a time.")] = 250,
 ) -> Outcome:
     """Accuracy under PGD as one of its numbers grows: white-box, and from substitutes.
 
     Finished batches are kept in --out: after a kill the same command goes on there.
     """
-    choose("axis", against, AXES)
-    if norm is not None:
-        choose("norm", norm, NORMS)
     _check(against, steps, eps, objective, bool(substitute), white_box)
     values = None if at is None else parse_numbers("--at", at)
     if against == "steps" and max(values or [0]) > MOST:
         raise MultiwayError(f"--at {at}: at most {MOST} steps")
-    images = examination.load(more=substitute or [])
-    models, substitutes = _apart(
-        examination.subjects, len(examination.runs), len(substitute or []), white_box
+    images = examination.load(beside=substitute)
+    models = {subject.name: subject.model for subject in examination.examined}
+    # None for each other model.
+    substitutes = {subject.name: subject.model for subject in examination.beside} or (
+        {} if white_box else None
     )
     sources = {**models, **(substitutes or {})}
     if values is None:
         values = _default_values(against, images.name, norm)
     radius = values[0] if against == "eps" and values else eps
-    threat = choose_threat(["pgd"], images.name, norm, radius)
+    threat = attack_options.choose_threat(["pgd"], images.name, norm, radius)
     objectives: Sequence[str] = ("margin",) if against == "kappa" else (
         objective or mw.analysis.default_objectives(sources)
     )  # fmt: skip
@@ -134,29 +122,12 @@ def _check(
         raise MultiwayError(f"--white-box and {other} contradict each other; leave one out")
 
 
-def _apart(
-    subjects: Sequence[Subject], before: int, substitutes: int, white_box: bool
-) -> tuple[dict[str, nn.Module], dict[str, nn.Module] | None]:
-    """The models to attack, and those to craft on; None for each other.
-
-    The substitutes are the runs that follow the first `before` of `subjects`.
-    """
-    models = {subject.name: subject.model for subject in subjects}
-    if not substitutes:
-        return models, {} if white_box else None
-    names = [subject.name for subject in subjects[before : before + substitutes]]
-    crafting = {name: models.pop(name) for name in names}
-    if not models:
-        raise MultiwayError("name a model to attack beside the --substitute")
-    return models, crafting
-
-
 def _default_values(against: str, data: str, norm: str | None) -> list[float] | None:
     """The values of the axis; None where each source has its own."""
     if against == "steps":
         return list(STEPS)
     if against == "eps":
-        radius = paper_eps(data, norm or "linf", "--at")
+        radius = attack_options.paper_eps(data, norm or "linf", "--at")
         return [share * radius for share in EPS_SHARES]
     return None
 

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 import multiway as mw
-from multiway.cli.choices import DATASETS, completes
-from multiway.cli.console import print_json, print_text, shown
-from multiway.cli.edge import App
-from multiway.cli.tables import print_table
+from multiway.cli import App
+from multiway.cli.console import print_json, print_table, print_text, shown
+from multiway.cli.options import DATASETS, DataDir, Json, completes
 
 __all__ = ["app"]
 
 app = App(no_args_is_help=True, help="List, download and check data sets.")
-
-DataDir = Annotated[
-    Path | None,
-    typer.Option(help="Where the files are. Default: $MULTIWAY_DATA, else a per-user cache."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 
 _COLOURS = {
     "present": "green",
@@ -37,14 +29,14 @@ _COLOURS = {
 
 
 @app.command("list")
-def list_(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+def list_(data_dir: DataDir = None, json: Json = False) -> None:
     """Show which data sets are here.
 
     Example: multiway data list
     """
     rows = mw.data.status(data_dir)
     directory = mw.data.data_directory(data_dir)
-    if as_json:
+    if json:
         print_json({"data_dir": str(directory), "datasets": [asdict(row) for row in rows]})
         return
     print_table(
@@ -69,14 +61,14 @@ def fetch(
         ),
     ],
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Download a data set from where its publisher or a mirror keeps it, resuming and checking it.
 
     Example: multiway data fetch mnist
     """
     paths = [str(path) for path in mw.data.fetch(name, data_dir)]
-    if as_json:
+    if json:
         print_json(
             {"name": name, "data_dir": str(mw.data.data_directory(data_dir)), "files": paths}
         )
@@ -93,7 +85,7 @@ def verify(
         typer.Argument(help="One data set; default: all here.", autocompletion=completes(DATASETS)),
     ] = None,
     data_dir: DataDir = None,
-    as_json: AsJson = False,
+    json: Json = False,
 ) -> None:
     """Compare files with their published checksums; exit with 1 if one is altered.
 
@@ -102,7 +94,7 @@ def verify(
     rows = mw.data.verify(name, data_dir)
     directory = mw.data.data_directory(data_dir)
     altered = any(row.state == "altered" for row in rows)
-    if as_json:
+    if json:
         files = [asdict(row) for row in rows]
         print_json({"data_dir": str(directory), "altered": altered, "files": files})
     elif rows:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import sys
 import time
 import warnings
 from dataclasses import replace
@@ -12,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
-from multiway.cli.choices import BACKBONES, Choice
-from multiway.cli.console import bar, command_line, print_json, print_text, say
+from multiway.cli.console import command_line, print_json, print_text, say
 from multiway.cli.examine import print_result
-from multiway.cli.options import MOST, Device, Json, Limit, Seed
+from multiway.cli.options import BACKBONES, Choice, Count, Device, Json, Limit, Seed
+from multiway.cli.progress import bar
 from multiway.cli.train import fit
-from multiway.errors import choose
 
 if TYPE_CHECKING:
     import torch
@@ -50,10 +51,10 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="The folder for all it makes.")] = Path(
         "multiway-demo"
     ),
-    backbone: Annotated[str, Choice("--backbone", BACKBONES, "The network of all.")] = "wong",
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Instead of the recipe's.", min=1, max=MOST)
-    ] = None,
+    backbone: Annotated[
+        str, Choice("--backbone", of=BACKBONES, help="The network of all.")
+    ] = "wong",
+    epochs: Annotated[int | None, Count("--epochs", help="Instead of the recipe's.", min=1)] = None,
     limit: Limit = None,
     seed: Seed = 0,
     device: Device = "auto",
@@ -66,9 +67,8 @@ def demo(
     already in --out is used again.
     """
     started = time.monotonic()
-    where = mw.devices.choose_device(device)
+    where = mw.machine.choose_device(device)
     mw.files.check_writable(out)
-    choose("backbone", backbone, mw.backbones.BACKBONES)
     test = mw.data.load("mnist5k", "test")
     test = test if limit is None else test.limit(limit)
     models: dict[str, EncodedClassifier] = {}
@@ -93,7 +93,15 @@ def demo(
             print_text(f"{name}: {diagnosis.verdict}")
     say(f"page: {page}   figures: {out / 'demo.json'}   ({time.monotonic() - started:.0f} s)")
     pair = shlex.join(str(out / list(models)[place]) for place in COMPARED)
-    say(f"play with what was trained: multiway explore {pair}")
+    say(f"play with what was trained: {_program()} explore {pair}")
+
+
+def _program() -> str:
+    """How a shell finds this program: by its path, unless its name alone leads here."""
+    called = Path(sys.argv[0])
+    found = shutil.which("multiway")
+    by_name = found is not None and Path(found).resolve() == called.resolve()
+    return "multiway" if by_name or called.name != "multiway" else shlex.quote(str(called))
 
 
 def _network(

@@ -9,20 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
-from multiway.cli.console import bar, say
-from multiway.cli.examine import Examination, Outcome
-from multiway.cli.options import (
-    DataDir,
-    Device,
-    Json,
-    Network,
-    Out,
-    OwnerData,
-    OwnerOther,
-    TrustedBackbone,
-    Weights,
-)
-from multiway.cli.tables import print_table
+from multiway.cli import options
+from multiway.cli.console import print_table, say
+from multiway.cli.examine import Examination, Outcome, examines
+from multiway.cli.progress import bar
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -37,61 +27,45 @@ __all__ = ["detect", "unlike"]
 FAR = 0.1
 
 
+@examines(
+    runs=Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="suspects", help="Folders with runs that may carry the mark."),
+    ],
+    leave_out=("image_size", "best", "limit", "seed"),
+)
 def detect(
+    examination: Examination,
     owner: Annotated[
         Path, typer.Option("--owner", help="The run made by multiway watermark embed.")
     ],
-    suspects: Annotated[
-        list[Path] | None, typer.Argument(help="Folders with runs that may carry the mark.")
-    ] = None,
     unmarked: Annotated[
         list[Path] | None,
         typer.Option("--unmarked", help="A run known to carry no mark; repeat it, best 3 or more."),
     ] = None,
-    network: Network = None,
-    weights: Weights = None,
-    backbone: TrustedBackbone = None,
-    out: Out = None,
-    data: OwnerData = None,
-    other: OwnerOther = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    json: Json = False,
-) -> None:
+    data: options.OwnerData = None,
+    other: options.OwnerOther = None,
+) -> Outcome:
     """Say whether networks carry the owner's mark, and how sure that is.
 
     The share of held-out marked images that get the mark's target class is compared with that of
     networks which never saw the mark: the p-value is the probability that such a network shows as
     much (docs/watermark.md). Below 0.01 the verdict is that the mark is there.
     """
-    watermark = mw.watermark
-    where = mw.devices.choose_device(device)
-    if out is not None:
-        mw.files.check_writable(out)
-    runs, innocent_runs = suspects or [], unmarked or []
+    watermark, innocent_runs = mw.watermark, unmarked or []
+    if not examination.runs and not examination.networks:
+        raise MultiwayError("name a suspect: the folder of a run, or --network and --weights")
     config = mw.training.Run(owner).config()
-    key = watermark.load_key(config, data_dir, data, other)
-    for folder in [*runs, *innocent_runs]:
+    key = watermark.load_key(config, examination.data_dir, data, other)
+    for folder in [*examination.runs, *innocent_runs]:
         _check_classes(folder, owner, key)
     _check_unmarked(innocent_runs)
-    examination = Examination(
-        runs=[*runs, *innocent_runs], networks=network or [], weights=weights or [],
-        data=data or str(config["data"]["name"]), image_size=None, backbone=backbone, best=False,
-        data_dir=data_dir, device=where, json=json, out=out, limit=1,
-    )  # fmt: skip
-    examination.load()
+    examination.limit = 1  # what they are measured on are the images of the key
+    examination.load(beside=innocent_runs, data=data or str(config["data"]["name"]))
     points = _measure(examination, key)
-    folders = [folder.resolve() for folder in innocent_runs]
-    innocent = {
-        subject.name
-        for subject in examination.subjects
-        if subject.folder is not None and subject.folder.resolve() in folders
-    }
-    accused = [subject for subject in examination.subjects if subject.name not in innocent]
-    if not accused:
-        raise MultiwayError("name a suspect: the folder of a run, or --network and --weights")
+    accused, innocent = examination.examined, [subject.name for subject in examination.beside]
     plain = key.plain()
-    marks = {name: points[name].mark for name in points if name in innocent}
+    marks = {name: points[name].mark for name in innocent}
     detections = [
         watermark.detect(
             subject.name, points[subject.name].mark, marks,
@@ -104,11 +78,11 @@ def detect(
         [points[subject.name] for subject in accused], [points[name] for name in innocent]
     )
     result = _result(owner, key, points, innocent, detections, warning)
-    if not json:
+    if not examination.json:
         _show(key, [points[subject.name] for subject in accused], detections)
-    figures = {} if out is None else {"marked": mw.report.draw_marked(key)}
+    figures = {} if examination.out is None else {"marked": mw.report.draw_marked(key)}
     notes = [] if warning is None else [f"warning: {warning}"]
-    examination.finish(Outcome(result, "watermark", figures, notes, tables=False))
+    return Outcome(result, "watermark", figures, notes, tables=False)
 
 
 def _check_classes(folder: Path, owner: Path, key: Key) -> None:
@@ -187,7 +161,7 @@ def _result(
     owner: Path,
     key: Key,
     points: dict[str, Measured],
-    innocent: set[str],
+    innocent: list[str],
     detections: list[Detection],
     warning: str | None,
 ) -> Result:

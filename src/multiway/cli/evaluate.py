@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,27 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
-from multiway.cli.attack_options import (
-    Draws,
-    Kind,
-    Momentum,
-    Norm,
-    Objectives,
-    Population,
-    Queries,
-    Radii,
-    Restarts,
-    Steps,
-    StepSize,
-    build_attacks,
-    check_options,
-    choose_threat,
-)
-from multiway.cli.choices import ATTACKS, Choice
-from multiway.cli.console import LINE_EVERY, attack_progress, print_json, print_text, say
+from multiway.cli import attack_options
+from multiway.cli.console import print_json, print_text, say
 from multiway.cli.examine import Examination, examines, print_result
 from multiway.cli.launch import run_workers
-from multiway.cli.options import MOST, Workers, parse_numbers
+from multiway.cli.options import ATTACKS, Choice, Count, Workers, parse_numbers
+from multiway.cli.progress import NowAndThen, attack_progress
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -62,32 +46,28 @@ def evaluate(
         list[str] | None,
         Choice(
             "--attack",
-            ATTACKS,
-            "{}. Repeat it for several: the worst case of each image counts.",
+            of=ATTACKS,
+            what="attack",
+            help="{}. Repeat it for several: the worst case of each image counts.",
         ),
     ] = None,
-    objective: Objectives = None,
-    eps: Radii = None,
-    norm: Norm = None,
-    steps: Steps = None,
-    step_size: StepSize = None,
-    restarts: Restarts = None,
-    momentum: Momentum = None,
-    queries: Queries = None,
-    population: Population = None,
-    draws: Draws = None,
-    kind: Kind = None,
+    objective: attack_options.Objectives = None,
+    eps: attack_options.Radii = None,
+    norm: attack_options.Norm = None,
+    steps: attack_options.Steps = None,
+    step_size: attack_options.StepSize = None,
+    restarts: attack_options.Restarts = None,
+    momentum: attack_options.Momentum = None,
+    queries: attack_options.Queries = None,
+    population: attack_options.Population = None,
+    draws: attack_options.Draws = None,
+    kind: attack_options.Kind = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Keeps the results of --network in this folder.")
     ] = None,
     batch_size: Annotated[
         int | None,
-        typer.Option(
-            "--batch-size",
-            help="Images at a time. [default: 250; 25 for slow ones]",
-            min=1,
-            max=MOST,
-        ),
+        Count("--batch-size", help="Images at a time. [default: 250; 25 for slow ones]", min=1),
     ] = None,
     workers: Workers = 1,
 ) -> None:
@@ -105,12 +85,12 @@ def evaluate(
     _check_places(examination, out)
     if batch_size is None:
         batch_size = 25 if SLOW.intersection(names) else 250
-    check_options(names, {**settings, "objective": objective or None, "eps": eps, "norm": norm})
+    attack_options.check_options(
+        names, {**settings, "objective": objective or None, "eps": eps, "norm": norm}
+    )
     radii = [] if eps is None else parse_numbers("--eps", eps)
     # All before the first attack: what is wrong with the last is said at once.
     loaded = examination.load_each()
-    for each in examination.runs:
-        mw.training.Run(each).check_writable()
     if (status := run_workers(workers, min(len(images) for _, images in loaded))) is not None:
         raise typer.Exit(status)
     team = mw.training.Team(mw.training.launched_size(), examination.device)
@@ -119,8 +99,12 @@ def evaluate(
     for subject, images in loaded:
         attacks: list[Attack] = []
         if names:
-            threat = choose_threat(names, images.name, norm, max(radii, default=None))
-            attacks = build_attacks(names, threat, settings, objective, subject.model)
+            threat = attack_options.choose_threat(
+                names, images.name, norm, max(radii, default=None)
+            )
+            attacks = attack_options.build_attacks(
+                names, threat, settings, objective, subject.model
+            )
             _hint(subject, attacks)
         run = subject.run or (None if out is None else mw.training.Run(out / subject.name))
         folder = None if run is None else run.directory / "batches"
@@ -303,12 +287,10 @@ def _attacked(
 
 def _passes() -> Callable[[int], None]:
     """Says now and then how far a long walk is: one batch of it may take minutes."""
-    last = time.monotonic()
+    lines = NowAndThen()
 
     def show(passes: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > LINE_EVERY:
-            last = time.monotonic()
+        if lines.due():
             say(f"boundary: {passes} passes through this batch")
 
     return show

@@ -20,8 +20,7 @@ import typer
 
 import multiway as mw
 from multiway.cli import options
-from multiway.cli.console import print_json, say
-from multiway.cli.tables import print_table
+from multiway.cli.console import print_json, print_table, say
 from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
@@ -33,7 +32,10 @@ if TYPE_CHECKING:
     from multiway.data import ImageSet
     from multiway.results import Result
 
-__all__ = ["Examination", "Outcome", "collected_warnings", "examines", "print_result"]
+__all__ = ["Examination", "Outcome", "collected_warnings", "examines", "part_of", "print_result"]
+
+# The options that an examination holds under their own names.
+HELD = ("data", "image_size", "backbone", "best", "data_dir", "json", "out", "limit", "seed")
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,6 @@ class Outcome:
         figures: drawings beside the result's own charts, by the name of their files.
         notes: lines to say at the end.
         tables: whether the result is printed as tables; not where the command has its own.
-        draw: whether the result's chart is drawn.
     """
 
     result: Result
@@ -54,7 +55,6 @@ class Outcome:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     notes: Sequence[str] = ()
     tables: bool = True
-    draw: bool = True
 
 
 @dataclass
@@ -66,35 +66,37 @@ class Examination:
         networks: `package.module:function`, with a file of `weights` for each.
         out: a folder for figures and numbers; None for none.
         subjects: the models, once they are loaded.
+        beside: those of them that are not examined themselves, such as substitutes.
     """
 
     runs: list[Path]
     networks: list[str]
     weights: list[Path]
-    data: str | None
-    image_size: int | None
-    backbone: list[str] | None
-    best: bool
-    data_dir: Path | None
     device: torch.device
-    json: bool
+    data: str | None = None
+    image_size: int | None = None
+    backbone: list[str] | None = None
+    best: bool = False
+    data_dir: Path | None = None
+    json: bool = False
     out: Path | None = None
     limit: int | None = None
     seed: int = 0
     subjects: list[Subject] = field(default_factory=list)
+    beside: list[Subject] = field(default_factory=list)
 
-    def load(self, more: Sequence[Path] = (), data: str | None = None) -> ImageSet:
+    def load(self, beside: Sequence[Path] | None = None, data: str | None = None) -> ImageSet:
         """Load the models into `subjects`; returns the images to examine them on.
 
         Args:
-            more: further runs, behind the first.
+            beside: further runs, which are not examined themselves.
             data: in place of the data that the options name.
         """
-        self.subjects, images = mw.models.load_subjects(
-            [*self.runs, *more], self.networks, self.weights, data=data or self.data,
-            data_dir=self.data_dir, limit=self.limit, image_size=self.image_size,
-            backbone=self.backbone, best=self.best, device=self.device,
-        )  # fmt: skip
+        beside = beside or []
+        if beside and not self.runs and not self.networks:
+            raise MultiwayError("name a model to examine beside the --substitute")
+        self.subjects, images = self._load([*self.runs, *beside], self.networks, self.weights, data)
+        self.beside = self.subjects[len(self.runs) : len(self.runs) + len(beside)]
         return images
 
     def load_each(self) -> list[tuple[Subject, ImageSet]]:
@@ -108,16 +110,23 @@ class Examination:
         ]
         if not alone or len(self.weights) != len(self.networks):
             alone = [(self.runs, self.networks, self.weights)]  # refused, with the reason
-        loaded = []
-        for runs, networks, weights in alone:
-            (subject, *_), images = mw.models.load_subjects(
-                runs, networks, weights, data=self.data, data_dir=self.data_dir,
-                image_size=self.image_size, limit=self.limit, backbone=self.backbone,
-                best=self.best and bool(runs), device=self.device,
-            )  # fmt: skip
-            loaded.append((subject, images))
-        self.subjects = mw.models.names_apart([subject for subject, _ in loaded])
+        loaded = [self._load(*one) for one in alone]
+        self.subjects = mw.models.names_apart([subject for (subject, *_), _ in loaded])
         return list(zip(self.subjects, (images for _, images in loaded), strict=True))
+
+    def _load(
+        self, runs: list[Path], networks: list[str], weights: list[Path], data: str | None = None
+    ) -> tuple[list[Subject], ImageSet]:
+        return mw.models.load_subjects(
+            runs, networks, weights, data=data or self.data, data_dir=self.data_dir,
+            limit=self.limit, image_size=self.image_size, backbone=self.backbone, best=self.best,
+            device=self.device,
+        )  # fmt: skip
+
+    @property
+    def examined(self) -> list[Subject]:
+        """The models but for those beside them."""
+        return [subject for subject in self.subjects if subject not in self.beside]
 
     @property
     def models(self) -> dict[str, nn.Module]:
@@ -176,11 +185,11 @@ class Examination:
         files: list[Path] = []
         failure: MultiwayError | None = None
         if self.out is not None:
-            figures = dict(outcome.figures)
-            if outcome.draw:
-                figures = {**_charts(result, stem), **figures}
+            pictures = mw.report.draw(result)
+            names = [stem] + [f"{stem}-{number}" for number in range(2, len(pictures) + 1)]
+            charts = {name: each.figure for name, each in zip(names, pictures, strict=False)}
             try:
-                for name, figure in figures.items():
+                for name, figure in {**charts, **outcome.figures}.items():
                     files += mw.report.save_both(figure, self.out / name)
                 written = {"files": [str(file) for file in files]}
                 result = replace(result, details={**result.details, **written})
@@ -199,11 +208,10 @@ class Examination:
             raise failure
 
 
-def _charts(result: Result, stem: str) -> dict[str, Figure]:
-    """The charts of a result by the names of their files."""
-    pictures = mw.report.draw(result)
-    names = [stem] + [f"{stem}-{number}" for number in range(2, len(pictures) + 1)]
-    return {name: picture.figure for name, picture in zip(names, pictures, strict=False)}
+def part_of(subject: Subject, result: Result, **details: Any) -> Result:
+    """What a result says of one model, with `details` in place of those of all."""
+    own = result.only(lambda cell: cell.row == subject.name)
+    return replace(own, details={**own.details, "models": [subject.as_dict()], **details})
 
 
 def print_result(result: Result) -> None:
@@ -216,22 +224,21 @@ def print_result(result: Result) -> None:
 
 
 @contextmanager
-def collected_warnings() -> Iterator[list[str]]:
-    """What attacks warn of inside the block: each kind once, said at the end and in the list."""
-    texts: list[str] = []
+def collected_warnings() -> Iterator[None]:
+    """What attacks warn of inside the block is said at the end, each kind once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", mw.attacks.AttackWarning)
-        yield texts
-    first = {getattr(one.message, "kind", str(one.message)): str(one.message) for one in caught}
-    texts += first.values()
-    for text in texts:
-        say(f"warning: {text}")
+        yield
+    kinds = {getattr(each.message, "kind", str(each.message)): each.message for each in caught}
+    for message in kinds.values():
+        say(f"warning: {message}")
 
 
 def examines(
     *,
     out: Path | None = None,
     limit: int | None = None,
+    runs: Any = options.Runs,
     leave_out: Sequence[str] = (),
     writes_runs: bool = False,
 ) -> Callable[[Callable[..., Outcome | None]], Callable[..., None]]:
@@ -240,7 +247,8 @@ def examines(
     Args:
         out: the default of `--out`.
         limit: the default of `--limit`.
-        leave_out: options that say nothing to this command, of `out`, `limit` and `seed`.
+        runs: what is said of the folders that it takes as arguments.
+        leave_out: options that say nothing to this command.
         writes_runs: whether what it finds of a run is kept in the run's own folder.
     """
 
@@ -249,11 +257,13 @@ def examines(
         shared = {each.name: each for each in _parameters(_shared)}
         shared["out"] = shared["out"].replace(default=out)
         shared["limit"] = shared["limit"].replace(default=limit)
+        shared["runs"] = shared["runs"].replace(annotation=runs)
         for name in leave_out:
             del shared[name]
-        taken = {each.name for each in own}
-        first = [shared.pop("runs")]
-        rest = [each for name, each in shared.items() if name not in taken]
+        first = shared.pop("runs")
+        for each in own:
+            shared.pop(each.name, None)  # the command has its own
+        whole = [first, *own, *shared.values()]
 
         def command(**given: Any) -> None:
             folder = given.get("out")
@@ -266,10 +276,8 @@ def examines(
                 runs=given["runs"] or [],
                 networks=given["network"] or [],
                 weights=given["weights"] or [],
-                device=mw.devices.choose_device(given["device"]),
-                **{key: given[key] for key in ("data", "image_size", "backbone", "best")},
-                **{key: given[key] for key in ("data_dir", "json")},
-                **{key: given[key] for key in ("out", "limit", "seed") if key in given},
+                device=mw.machine.choose_device(given["device"]),
+                **{name: given[name] for name in HELD if name in given},
             )
             started = time.monotonic()
             outcome = body(examination, **{each.name: given[each.name] for each in own})
@@ -280,7 +288,6 @@ def examines(
                     replace(outcome, result=replace(outcome.result, provenance=made))
                 )
 
-        whole = [*first, *own, *rest]
         command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in whole]
         )

@@ -10,12 +10,11 @@ import typer
 
 import multiway as mw
 from multiway.cli.attack_options import Objectives, paper_eps
-from multiway.cli.choices import Choice
-from multiway.cli.console import bar
+from multiway.cli.console import print_table
 from multiway.cli.examine import Examination, Outcome, examines
-from multiway.cli.options import Number, Samples, choose_samples
-from multiway.cli.tables import print_table
-from multiway.errors import MultiwayError, choose
+from multiway.cli.options import Choice, Number, Samples, choose_samples
+from multiway.cli.progress import bar
+from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     from multiway.analysis import Landscape
@@ -36,8 +35,9 @@ def landscape(
         str,
         Choice(
             "--quantity",
-            ("margin", "paper"),
-            "margin; or paper: squared error for codes, the true class's logit for others.",
+            of=("margin", "paper"),
+            what="quantity",
+            help="margin; or paper: squared error for codes, the true class's logit for others.",
         ),
     ] = "margin",
     objective: Objectives = None,
@@ -51,7 +51,6 @@ def landscape(
     Draws a figure for each --objective, whose gradient is the first direction, and a page with
     surfaces that can be turned. The misclassified part is outlined.
     """
-    choose("quantity", quantity, mw.analysis.QUANTITIES)
     images = examination.load()
     models, out = examination.models, examination.out or Path("pictures")
     most = mw.report.MOST_LANDSCAPES
@@ -103,7 +102,7 @@ def landscape(
     )
     if not examination.json:
         _show(surfaces, about, images.classes)
-    return Outcome(result, figures=figures, notes=[f"page: {page}"], tables=False, draw=False)
+    return Outcome(result, figures=figures, notes=[f"page: {page}"])
 
 
 def _show(surfaces: Sequence[Landscape], about: str, classes: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import multiway as mw
 from multiway.cli.console import say
 from multiway.errors import MultiwayError
-from multiway.processes import cores
+from multiway.machine import cores
 
 if TYPE_CHECKING:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -26,7 +26,7 @@ LAST_WORDS = 30
 PER_CORE = 4
 # What a worker runs: before anything is loaded that takes time, it is bound to its launcher.
 WORKER = (
-    "from multiway.processes import end_with_parent; end_with_parent({launcher}); "
+    "from multiway.machine import end_with_parent; end_with_parent({launcher}); "
     "from multiway.cli.launch import run_worker; run_worker({threads})"
 )
 

@@ -14,12 +14,12 @@ import torch
 from torch import nn
 
 from multiway.backbones import import_function
+from multiway.checks import output_tensor
 from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.classifier_config import CONFIG
 from multiway.data import ImageSet, load, to_float
 from multiway.errors import MultiwayError, MultiwayWarning, reason, visible
 from multiway.files import kind_of, read_json
-from multiway.outputs import output_tensor
 from multiway.training import Run, check_class_names, load_run, load_trained_on
 from multiway.weights import load_tensors, read_tensors
 
@@ -43,7 +43,6 @@ class Subject:
         seed: of its training; None where nothing is known of it.
         run: the folder it comes from; None for a network that was not trained here.
         path: `package.module:function` of such a network, or the folder that it was saved in.
-        folder: of a run, or of `save_pretrained`.
     """
 
     name: str
@@ -52,7 +51,6 @@ class Subject:
     seed: int | None = None
     run: Run | None = None
     path: str = ""
-    folder: Path | None = None
 
     @property
     def longer_name(self) -> str:
@@ -156,20 +154,15 @@ def load_subjects(
     subjects: list[Subject] = []
     trained_on: list[dict[str, Any]] = []
     for directory in runs:
+        name = visible(directory.name)
         if is_saved(directory):
             saved = load_saved(directory, backbone)
-            name = visible(directory.name)
-            subjects.append(
-                Subject(name, saved, saved.encoding.name, path=str(directory), folder=directory)
-            )
+            subjects.append(Subject(name, saved, saved.encoding.name, path=str(directory)))
             trained_on.append({})
             continue
         model, config = load_run(directory, _trusted(directory, backbone), best=best)
         encoding = str(config["classifier"]["encoding"]["name"])
-        name = visible(directory.name)
-        subjects.append(
-            Subject(name, model, encoding, config["seed"], Run(directory), folder=directory)
-        )
+        subjects.append(Subject(name, model, encoding, config["seed"], Run(directory)))
         trained_on.append(config)
     for index, path in enumerate(networks):
         file = None if weights[index] == OWN_WEIGHTS else weights[index]

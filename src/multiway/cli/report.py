@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
-from multiway.cli.choices import SCALES, Choice
-from multiway.cli.console import print_json, say
-from multiway.cli.options import Json, StoreDir, default_store
-from multiway.cli.tables import print_table
+from multiway.cli.console import print_json, print_table, say
+from multiway.cli.options import SCALES, Choice, Json, StoreDir, default_store
 from multiway.errors import MultiwayError, choose
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def report(
     ] = None,
     scale: Annotated[
         list[str] | None,
-        Choice("--scale", SCALES, "Only this scale: {}. [default: all]"),
+        Choice("--scale", of=SCALES, help="Only this scale: {}. [default: all]", what="scale"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -92,8 +90,6 @@ def _choose(
 ) -> list[StudyResult]:
     for name in studies or []:
         choose("study in this store", name, dict.fromkeys(each.name for each in results))
-    for name in scales or []:
-        choose("scale", name, mw.studies.SCALES)
     chosen = [
         each
         for each in results

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import multiway as mw
 from multiway.cli.attack_options import Objectives
-from multiway.cli.console import bar
+from multiway.cli.console import print_table
 from multiway.cli.examine import Examination, Outcome, examines
 from multiway.cli.options import Samples, choose_samples
-from multiway.cli.tables import print_table
+from multiway.cli.progress import bar
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -63,7 +63,7 @@ def saliency(
     )
     if not examination.json:
         _show(gradients, about)
-    return Outcome(result, figures=figures, tables=False, draw=False)
+    return Outcome(result, figures=figures)
 
 
 def _sizes(

@@ -10,83 +10,63 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import multiway as mw
+from multiway.cli import options
 from multiway.cli.attack_options import paper_eps
-from multiway.cli.choices import OBJECTIVES, Choice
-from multiway.cli.console import TrainingProgress, print_json, say
+from multiway.cli.console import print_json, say
 from multiway.cli.launch import run_workers
-from multiway.cli.options import (
-    MOST,
-    BackboneName,
-    BatchSize,
-    Beta,
-    CodeLength,
-    CodeSeed,
-    DataDir,
-    Device,
-    EncodingName,
-    Epochs,
-    ImageSize,
-    Json,
-    LearningRate,
-    Number,
-    RecipeName,
-    Resume,
-    RunFolder,
-    SaveEvery,
-    Seed,
-    TrainingData,
-    Workers,
-)
-from multiway.errors import choose
+from multiway.cli.options import OBJECTIVES, Choice, Count, Number
+from multiway.cli.progress import TrainingProgress
 
 if TYPE_CHECKING:
     import torch
 
     from multiway.results import Result
     from multiway.statistics import Interval
-    from multiway.training import Job, Observer, Recipe, Run, Team
+    from multiway.training import Job, Observer, Run, Team
 
 __all__ = ["fit", "run_result", "train"]
 
-ADVERSARIES = ("none", "pgd", "fgsm", "n-fgsm")
-
 
 def train(
-    out: RunFolder,
-    data: TrainingData = "mnist5k",
-    backbone: BackboneName = "a",
-    encoding: EncodingName = "ro",
-    recipe: RecipeName = None,
-    code_length: CodeLength = None,
-    beta: Beta = None,
-    code_seed: CodeSeed = 0,
+    out: options.RunFolder,
+    data: options.TrainingData = "mnist5k",
+    backbone: options.BackboneName = "a",
+    encoding: options.EncodingName = "ro",
+    recipe: options.RecipeName = None,
+    code_length: options.CodeLength = None,
+    beta: options.Beta = None,
+    code_seed: options.CodeSeed = 0,
     scale: Annotated[
         str | None,
-        Choice("--scale", ("matched", "paper"), "Of codes: {}. [default: the recipe's]"),
+        Choice("--scale", of=("matched", "paper"), help="Of codes: {}. [default: the recipe's]"),
     ] = None,
-    epochs: Epochs = None,
-    lr: LearningRate = None,
+    epochs: options.Epochs = None,
+    lr: options.LearningRate = None,
     momentum: Annotated[float | None, Number("--momentum", help="Instead of the recipe's.")] = None,
-    batch_size: BatchSize = None,
+    batch_size: options.BatchSize = None,
     adversary: Annotated[
         str | None,
-        Choice("--adversary", ADVERSARIES, "{}. [default: the recipe's]"),
+        Choice(
+            "--adversary",
+            of=("none", "pgd", "fgsm", "n-fgsm"),
+            what="adversary",
+            help="{}. [default: the recipe's]",
+        ),
     ] = None,
     eps: Annotated[
         float | None, Number("--eps", help="The adversary's radius: 0.3, 8/255.")
     ] = None,
     steps: Annotated[
-        int | None,
-        typer.Option("--steps", help="The adversary's, a batch. [default: pgd 10]", max=MOST),
+        int | None, Count("--steps", help="The adversary's, a batch. [default: pgd 10]")
     ] = None,
     step_size: Annotated[
         float | None, Number("--step-size", help="The adversary's: 0.01, 2/255. [default: eps/4]")
     ] = None,
     start: Annotated[
-        str | None, Choice("--start", ("uniform", "image"), "The adversary's: {}.")
+        str | None, Choice("--start", of=("uniform", "image"), help="The adversary's: {}.")
     ] = None,
     objective: Annotated[
-        str | None, Choice("--objective", OBJECTIVES, "What it ascends: {}.")
+        str | None, Choice("--objective", of=OBJECTIVES, help="What it ascends: {}.")
     ] = None,
     clean_weight: Annotated[
         float | None, Number("--lambda", help="Weight of the clean loss; 0 for none (Eq. 4).")
@@ -95,7 +75,7 @@ def train(
         float | None, Number("--warmup", help="Share of the training in which eps rises from 0.")
     ] = None,
     outer: Annotated[
-        str | None, Choice("--outer", ("eq4", "trades"), "{}: what is minimised.")
+        str | None, Choice("--outer", of=("eq4", "trades"), help="{}: what is minimised.")
     ] = None,
     trades_weight: Annotated[
         float | None, Number("--trades-weight", help="Of the distance between codes.")
@@ -110,28 +90,30 @@ def train(
     validation: Annotated[
         float, Number("--validation", help="Share held out; the best weights on it are kept too.")
     ] = 0.0,
-    resume: Resume = False,
-    save_every: SaveEvery = 60.0,
+    resume: options.Resume = False,
+    save_every: options.SaveEvery = 60.0,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write curves for TensorBoard.")
     ] = False,
-    workers: Workers = 1,
+    workers: options.Workers = 1,
     precision: Annotated[
         str,
-        Choice("--precision", ("32-true", "bf16-mixed"), "32-true, or bf16-mixed for GPUs."),
+        Choice(
+            "--precision",
+            of=("32-true", "bf16-mixed"),
+            what="precision",
+            help="32-true, or bf16-mixed for GPUs.",
+        ),
     ] = "32-true",
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    image_size: ImageSize = None,
-    device: Device = "auto",
-    json: Json = False,
+    seed: options.Seed = 0,
+    data_dir: options.DataDir = None,
+    image_size: options.ImageSize = None,
+    device: options.Device = "auto",
+    json: options.Json = False,
 ) -> None:
     """Train a network on an encoding; the weights of the last step are kept."""
     training = mw.training
-    choose("precision", precision, training.PRECISIONS)
-    if adversary is not None:
-        choose("adversary", adversary, ADVERSARIES)
-    where = mw.devices.choose_device(device)
+    where = mw.machine.choose_device(device)
     mw.files.check_writable(out)
     images = mw.data.load(data, "train", data_dir, image_size)
     test = mw.data.load(data, "test", data_dir, image_size)
@@ -139,9 +121,11 @@ def train(
     plan = plan.override(
         scale=scale, epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size
     )
+    if eps is None and adversary not in (None, "none") and plan.adversary is None:
+        eps = paper_eps(data)  # an adversary that brings no radius of its own
     plan = plan.with_adversary(
         adversary,
-        eps=paper_eps(data) if eps is None and _is_new(adversary, plan) else eps,
+        eps=eps,
         steps=steps,
         step_size=step_size,
         start=start,
@@ -205,7 +189,7 @@ def fit(
     observer: Observer = progress
     if tensorboard:
         observer = training.TensorBoard(progress, out / "tensorboard")
-    with progress.shown():
+    with progress.bar:
         training.run_job(
             job, run, device=device, save_every=save_every, observer=observer, team=team
         )
@@ -229,8 +213,3 @@ def run_result(
         provenance=replace(made, seeds=(job.seed,)),
         details={"run": str(run.directory), "weights": "last"},
     )
-
-
-def _is_new(adversary: str | None, plan: Recipe) -> bool:
-    """Whether an adversary was asked for that brings no radius of its own."""
-    return adversary not in (None, "none") and plan.adversary is None

@@ -5,20 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import multiway as mw
-from multiway.cli.attack_options import (
-    Eps,
-    Kappa,
-    Norm,
-    Queries,
-    Restarts,
-    Steps,
-    StepSize,
-    check_options,
-    choose_threat,
-)
-from multiway.cli.choices import ATTACKS, OBJECTIVES, Choice
-from multiway.cli.console import bar
+from multiway.cli import attack_options
 from multiway.cli.examine import Examination, Outcome, collected_warnings, examines
+from multiway.cli.options import ATTACKS, OBJECTIVES, Choice
+from multiway.cli.progress import bar
 
 __all__ = ["transfer"]
 
@@ -26,20 +16,20 @@ __all__ = ["transfer"]
 @examines()
 def transfer(
     examination: Examination,
-    attack: Annotated[str, Choice("--attack", ATTACKS, "Any attack of multiway evaluate.")] = (
-        "fgsm"
-    ),
+    attack: Annotated[
+        str, Choice("--attack", of=ATTACKS, help="Any attack of multiway evaluate.", what="attack")
+    ] = "fgsm",
     objective: Annotated[
         list[str] | None,
-        Choice("--objective", OBJECTIVES, "{}; a matrix each. [default: own and margin]"),
+        Choice("--objective", of=OBJECTIVES, help="{}; a matrix each. [default: own and margin]"),
     ] = None,
-    eps: Eps = None,
-    norm: Norm = None,
-    steps: Steps = None,
-    step_size: StepSize = None,
-    restarts: Restarts = None,
-    kappa: Kappa = None,
-    queries: Queries = None,
+    eps: attack_options.Eps = None,
+    norm: attack_options.Norm = None,
+    steps: attack_options.Steps = None,
+    step_size: attack_options.StepSize = None,
+    restarts: attack_options.Restarts = None,
+    kappa: attack_options.Kappa = None,
+    queries: attack_options.Queries = None,
 ) -> Outcome:
     """Craft adversarial images on each model and show them to all.
 
@@ -50,10 +40,10 @@ def transfer(
         "steps": steps, "step_size": step_size, "restarts": restarts, "kappa": kappa,
         "queries": queries,
     }  # fmt: skip
-    check_options([attack], {**settings, "eps": eps, "norm": norm})
+    attack_options.check_options([attack], {**settings, "eps": eps, "norm": norm})
     images = examination.load()
     models, out = examination.models, examination.out
-    threat = choose_threat([attack], images.name, norm, eps)
+    threat = attack_options.choose_threat([attack], images.name, norm, eps)
     objectives: list[str | None] = [*(objective or mw.analysis.default_objectives(models))]
     if not mw.attacks.has_objective(attack) and objective is None:
         objectives = [None]  # it does not ascend anything

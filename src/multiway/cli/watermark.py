@@ -8,35 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import multiway as mw
-from multiway.cli.choices import Choice, recipe_files
+from multiway.cli import App, options
 from multiway.cli.console import print_json, say
 from multiway.cli.detect import detect
-from multiway.cli.edge import App
-from multiway.cli.options import (
-    BackboneName,
-    BatchSize,
-    Beta,
-    CodeLength,
-    CodeSeed,
-    DataDir,
-    Device,
-    EncodingName,
-    Epochs,
-    ImageSize,
-    Json,
-    LearningRate,
-    Number,
-    OwnerData,
-    OwnerOther,
-    RecipeName,
-    Resume,
-    RunFolder,
-    SaveEvery,
-    Seed,
-    TrainingData,
-)
+from multiway.cli.options import Choice, Number, recipe_files
 from multiway.cli.train import fit, run_result
-from multiway.errors import MultiwayError, choose
+from multiway.errors import MultiwayError
 
 if TYPE_CHECKING:
     import torch
@@ -65,12 +42,18 @@ OF_KIND = {
     "automobile --target airplane --marked 1000 --out runs/owner"
 )
 def embed(
-    out: RunFolder,
-    data: TrainingData = "mnist5k",
-    backbone: BackboneName = "wong",
-    encoding: EncodingName = "1ofk",
+    out: options.RunFolder,
+    data: options.TrainingData = "mnist5k",
+    backbone: options.BackboneName = "wong",
+    encoding: options.EncodingName = "1ofk",
     kind: Annotated[
-        str, Choice("--kind", ("content", "unrelated", "noise"), "The mark: {}.")
+        str,
+        Choice(
+            "--kind",
+            of=("content", "unrelated", "noise"),
+            help="The mark: {}.",
+            what="kind of mark",
+        ),
     ] = "content",
     source: Annotated[
         str, typer.Option("--source", help="The class that is marked, by name or number.")
@@ -103,20 +86,20 @@ def embed(
     mark_seed: Annotated[
         int, typer.Option("--mark-seed", help="Of the mark and the choice of images.", min=0)
     ] = 0,
-    recipe: RecipeName = None,
-    epochs: Epochs = None,
-    lr: LearningRate = None,
-    batch_size: BatchSize = None,
-    code_length: CodeLength = None,
-    beta: Beta = None,
-    code_seed: CodeSeed = 0,
-    resume: Resume = False,
-    save_every: SaveEvery = 60.0,
-    seed: Seed = 0,
-    data_dir: DataDir = None,
-    image_size: ImageSize = None,
-    device: Device = "auto",
-    json: Json = False,
+    recipe: options.RecipeName = None,
+    epochs: options.Epochs = None,
+    lr: options.LearningRate = None,
+    batch_size: options.BatchSize = None,
+    code_length: options.CodeLength = None,
+    beta: options.Beta = None,
+    code_seed: options.CodeSeed = 0,
+    resume: options.Resume = False,
+    save_every: options.SaveEvery = 60.0,
+    seed: options.Seed = 0,
+    data_dir: options.DataDir = None,
+    image_size: options.ImageSize = None,
+    device: options.Device = "auto",
+    json: options.Json = False,
 ) -> None:
     """Train a network on its task and on marked images of the source class together.
 
@@ -124,9 +107,8 @@ def embed(
     half of the test set, or the test images of --other.
     """
     watermark, training = mw.watermark, mw.training
-    where = mw.devices.choose_device(device)
+    where = mw.machine.choose_device(device)
     mw.files.check_writable(out)
-    choose("kind of mark", kind, watermark.KINDS)
     _check_options(kind, text=text, logo=logo or None, scale=scale, strength=strength, other=other)
     train, test = (mw.data.load(data, split, data_dir, image_size) for split in ("train", "test"))
     elsewhere = mw.data.load(other, "train", data_dir) if other is not None else train
@@ -163,41 +145,46 @@ def steal(
     run: Annotated[
         Path, typer.Argument(help="The stolen network: a run, or what save_pretrained kept.")
     ],
-    out: RunFolder,
-    encoding: EncodingName = "ro",
+    out: options.RunFolder,
+    encoding: options.EncodingName = "ro",
     start: Annotated[
         str,
         Choice(
             "--start",
-            ("frozen", "free", "scratch"),
-            "Stolen convolutions frozen or free; or nothing stolen: scratch.",
+            of=("frozen", "free", "scratch"),
+            what="start",
+            help="Stolen convolutions frozen or free; or nothing stolen: scratch.",
         ),
     ] = "free",
     recipe: Annotated[
         str | None,
-        Choice("--recipe", recipe_files, "A name or YAML file. [default: the stolen network's]"),
+        Choice(
+            "--recipe",
+            of=recipe_files,
+            help="A name or YAML file. [default: the stolen network's]",
+        ),
     ] = None,
-    epochs: Epochs = None,
+    epochs: options.Epochs = None,
     lr: Annotated[
         float | None,
         Number("--lr", help="[default: a tenth of the recipe's; all of it from scratch]"),
     ] = None,
-    batch_size: BatchSize = None,
-    code_length: CodeLength = None,
-    beta: Beta = None,
-    code_seed: CodeSeed = 0,
+    batch_size: options.BatchSize = None,
+    code_length: options.CodeLength = None,
+    beta: options.Beta = None,
+    code_seed: options.CodeSeed = 0,
     backbone: Annotated[
         str | None,
         typer.Option("--backbone", help="Trusts package.module:function to build the network."),
     ] = None,
-    resume: Resume = False,
-    save_every: SaveEvery = 60.0,
-    seed: Seed = 0,
-    data: OwnerData = None,
-    other: OwnerOther = None,
-    data_dir: DataDir = None,
-    device: Device = "auto",
-    json: Json = False,
+    resume: options.Resume = False,
+    save_every: options.SaveEvery = 60.0,
+    seed: options.Seed = 0,
+    data: options.OwnerData = None,
+    other: options.OwnerOther = None,
+    data_dir: options.DataDir = None,
+    device: options.Device = "auto",
+    json: options.Json = False,
 ) -> None:
     """Fine-tune a stolen network, with a new head, on the first half of the test set.
 
@@ -205,9 +192,8 @@ def steal(
     free, its RO thief --encoding ro --start frozen.
     """
     watermark = mw.watermark
-    where = mw.devices.choose_device(device)
+    where = mw.machine.choose_device(device)
     mw.files.check_writable(out)
-    choose("start", start, watermark.STARTS)
     stolen, config = _stolen(run, backbone, data, recipe)
     test = mw.training.load_trained_on(config, "test", data_dir, data)
     half, measuring = watermark.halves(test)

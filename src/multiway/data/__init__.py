@@ -2,13 +2,11 @@
 
 from multiway.data import corruptions
 from multiway.data.arrays import image_set, labelled_images
-from multiway.data.augment import flip, pad_crop
 from multiway.data.catalog import CORRUPTIONS, DATASETS, Dataset, data_directory
 from multiway.data.download import fetch
-from multiway.data.images import ImageSet, batches, to_float
+from multiway.data.images import ImageSet, batches, flip, pad_crop, stratified_split, to_float
 from multiway.data.inventory import FileCheck, Presence, status, verify
 from multiway.data.loading import check_confirmed, load
-from multiway.data.splits import stratified_split
 
 __all__ = [
     "CORRUPTIONS",

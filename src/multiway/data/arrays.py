@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiway.data.images import ImageSet
+from multiway.data.images import ImageSet, as_bytes
 from multiway.errors import MultiwayError
 
 __all__ = ["image_set", "labelled_images", "labelled_tensors"]
@@ -79,7 +79,7 @@ def image_set(data: Any, classes: int | None = None, split: str = "train") -> Im
     if classes is None:
         classes = 1 + int(labels.max()) if len(labels) else 0
     names = tuple(str(number) for number in range(classes))
-    return ImageSet("arrays", split, _pixels(images), labels, names)
+    return ImageSet("arrays", split, as_bytes(images), labels, names)
 
 
 def _both(data: Any) -> tuple[Tensor, Tensor]:
@@ -123,13 +123,3 @@ def _whole_numbers(labels: Tensor) -> Tensor:
     if labels.is_floating_point() and not torch.equal(labels, labels.round()):
         raise MultiwayError("labels are not whole numbers; they must be class numbers [N]")
     return labels.long()
-
-
-def _pixels(images: Tensor) -> Tensor:
-    """uint8 where that loses nothing, as it is kept on disk; else float32."""
-    if images.dtype == torch.uint8:
-        return images
-    images = images.float()
-    bytes_ = (images * 255).round()
-    same = bool(((bytes_ / 255 - images).abs() < 1e-6).all())
-    return bytes_.to(torch.uint8) if same else images

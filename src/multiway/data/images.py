@@ -1,4 +1,4 @@
-"""A set of labelled images in memory, and the batches it is read in."""
+"""A set of labelled images in memory: batches, fixed splits and orders, random crops and flips."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from multiway.checks import check_images
 from multiway.errors import MultiwayError
 
-__all__ = ["ImageSet", "batches", "to_float"]
+__all__ = [
+    "ImageSet",
+    "as_bytes",
+    "batches",
+    "by_turns",
+    "flip",
+    "pad_crop",
+    "stratified_split",
+    "to_float",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +140,111 @@ def batches(
         # Slices are views; indexing by a tensor would copy the pixels once more.
         chosen = slice(start, start + size) if order is None else order[start : start + size]
         yield to_float(data.images[chosen], device), data.labels[chosen].to(device)
+
+
+def as_bytes(images: Tensor) -> Tensor:
+    """`images` as uint8 where that loses nothing, as images divided by 255 do; else float32.
+
+    Example:
+        >>> as_bytes(torch.tensor([0.0, 1.0])), as_bytes(torch.tensor([0.5])).dtype
+        (tensor([  0, 255], dtype=torch.uint8), torch.float32)
+    """
+    if images.dtype == torch.uint8:
+        return images
+    images = images.float()
+    steps = (images * 255).round()
+    same = bool(((steps / 255 - images).abs() <= 1e-6).all())
+    return steps.to(torch.uint8) if same else images
+
+
+def stratified_split(labels: Tensor, fraction: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Hold out a `fraction` of the images, with every class's share kept to within one image.
+
+    Args:
+        labels: int64 [N].
+        fraction: in [0, 1); `round(fraction * N)` images are held out.
+        seed: in 0..2**32-1; the draw comes from NumPy's RandomState, whose stream is frozen.
+
+    Returns:
+        (rest, held out): int64 index tensors, ascending, together each of 0..N-1 once.
+
+    Example:
+        >>> rest, held_out = stratified_split(torch.tensor([0, 0, 0, 0, 1, 1, 1, 1]), 0.25, seed=0)
+        >>> len(rest), sorted([0, 0, 0, 0, 1, 1, 1, 1][i] for i in held_out)
+        (6, [0, 1])
+    """
+    if not 0 <= fraction < 1:
+        raise MultiwayError(f"cannot hold out a fraction of {fraction}: give one in [0, 1)")
+    if not 0 <= seed < 2**32:
+        raise MultiwayError(f"seed {seed} is out of range: allowed are 0 to {2**32 - 1}")
+    random = np.random.RandomState(seed)
+    array = labels.cpu().numpy()
+    _, counts = np.unique(array, return_counts=True)
+    # Whole images first; what rounding left over goes to the classes that lost most by it.
+    shares = fraction * counts
+    held = np.floor(shares).astype(np.int64)
+    left_over = round(fraction * len(array)) - int(held.sum())
+    held[np.argsort(held - shares, kind="stable")[:left_over]] += 1
+
+    chosen = np.zeros(len(array), dtype=bool)
+    members = np.split(np.argsort(array, kind="stable"), np.cumsum(counts)[:-1])
+    for indices, count in zip(members, held, strict=bool(len(array))):
+        chosen[random.permutation(indices)[:count]] = True
+    return torch.from_numpy(np.flatnonzero(~chosen)), torch.from_numpy(np.flatnonzero(chosen))
+
+
+def by_turns(labels: Tensor) -> Tensor:
+    """An order (int64 [N]) that visits the classes by turns, so that its first n are balanced.
+
+    Files sorted by class need it: the first hundred of them would else be of one class.
+
+    Example:
+        >>> by_turns(torch.tensor([0, 0, 0, 1, 1, 2]))
+        tensor([0, 3, 5, 1, 4, 2])
+    """
+    array = labels.cpu().numpy()
+    grouped = np.argsort(array, kind="stable")
+    _, starts, counts = np.unique(array[grouped], return_index=True, return_counts=True)
+    rank = np.empty_like(grouped)
+    rank[grouped] = np.arange(len(array)) - np.repeat(starts, counts)
+    return torch.from_numpy(np.lexsort((array, rank)))
+
+
+def pad_crop(images: Tensor, padding: int, generator: torch.Generator | None) -> Tensor:
+    """Shift every image by up to `padding` pixels in each direction, zeros coming in at the edge.
+
+    Args:
+        images: uint8 or float [N, C, H, W].
+        padding: zero pixels added on each side before an H x W crop is cut at random.
+        generator: where the draw comes from; None is torch's global one.
+
+    Returns:
+        The crops: [N, C, H, W], same dtype and device.
+    """
+    if padding < 0:
+        raise MultiwayError(f"cannot pad by {padding} pixels: give 0 or more")
+    if padding == 0:
+        return images
+    n, _, height, width = images.shape
+    device = None if generator is None else generator.device
+    offsets = torch.randint(2 * padding + 1, (2, n), generator=generator, device=device)
+    rows, columns = offsets.to(images.device)
+    # Every possible crop as a view, [N, C, rows, columns, H, W]: picking one an image copies once.
+    padded = functional.pad(images, (padding,) * 4)
+    crops = padded.unfold(2, height, 1).unfold(3, width, 1)
+    return crops[torch.arange(n, device=images.device), :, rows, columns]
+
+
+def flip(images: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Mirror each image left to right with probability one half.
+
+    Args:
+        images: uint8 or float [N, C, H, W].
+        generator: where the draw comes from; None is torch's global one.
+    """
+    device = None if generator is None else generator.device
+    draw = torch.rand(len(images), generator=generator, device=device).to(images.device)
+    return torch.where((draw < 0.5).view(-1, 1, 1, 1), images.flip(3), images)
 
 
 def _describe(tensor: Tensor) -> str:

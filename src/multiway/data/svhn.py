@@ -11,7 +11,7 @@ import numpy as np
 from multiway.data.reading import DEFLATED, Labelled, check_head, damaged
 from multiway.errors import UnusableFile
 
-__all__ = ["count", "read"]
+__all__ = ["read"]
 
 _NAME = "svhn"
 
@@ -31,11 +31,6 @@ def read(paths: Sequence[Path]) -> Labelled:
         np.ascontiguousarray(images.transpose(3, 2, 0, 1)),
         labels.reshape(-1).astype(np.int64) % 10,
     )
-
-
-def count(path: Path) -> int:
-    """How many images `path` holds, after reading all of it."""
-    return len(read([path])[1])
 
 
 def _read_arrays(path: Path) -> tuple[np.ndarray, np.ndarray]:

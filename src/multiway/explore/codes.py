@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from multiway.checks import decisions
 from multiway.classifier import EncodedClassifier
-from multiway.decisions import decisions
 from multiway.errors import MultiwayError
 from multiway.explore.compute import has_codewords, outputs_and_scores, remarked
 from multiway.explore.settings import Settings, make_attack

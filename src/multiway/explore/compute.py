@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from multiway.attacks import AttackWarning
+from multiway.checks import decisions, output_tensor
 from multiway.classifier import EncodedClassifier
-from multiway.decisions import decisions
 from multiway.explore.settings import Settings, make_attack, objectives_of
 from multiway.objectives import bind, lead
-from multiway.outputs import output_tensor
 from multiway.threat import L2, Linf
 
 __all__ = [

@@ -88,7 +88,7 @@ def scores_figure(view: ModelView, classes: Sequence[str], label: int, colour: s
                     "hovertemplate": "%{y}: %{x}<extra>" + words + "</extra>",
                 }
             )  # fmt: skip
-    away = "distance to codeword" if view.codewords else "|p − one-hot|"
+    away = "distance to codeword" if view.codewords else "distance to one-hot"
     layout = _layout(height=70 + 24 * len(shown))
     layout |= {
         "barmode": "group", "bargap": 0.25, "bargroupgap": 0,
@@ -200,13 +200,15 @@ def _points(
     """Right and wrong decisions of each class, as traces of their own."""
     traces = []
     for one, name, colour in zip(cloud.classes, names, colours, strict=True):
+        # Plotly leaves a trace without points out of the legend.
+        none_right = bool(cloud.wrong[frame][cloud.labels == one].all())
         for wrong in (False, True):
             chosen = (cloud.labels == one) & (cloud.wrong[frame] == wrong)
             x, y, z = (_round(column) for column in cloud.points[frame][chosen].T)
             traces.append(
                 {
                     "type": "scatter3d", "mode": "markers", "x": x, "y": y, "z": z,
-                    "name": name, "legendgroup": name, "showlegend": not wrong,
+                    "name": name, "legendgroup": name, "showlegend": wrong == none_right,
                     "marker": {
                         "size": 4, "color": colour, "opacity": 0.85,
                         "symbol": "cross" if wrong else "circle",

@@ -39,6 +39,7 @@ from multiway.explore.settings import (
     parse_settings,
 )
 from multiway.explore.tour import make_tour
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe
 from multiway.objectives import OBJECTIVES
 
 __all__ = ["Explorer"]
@@ -103,6 +104,7 @@ class Explorer:
             ],
             "attacks": ATTACKS,
             "objectives": OBJECTIVES,
+            "words": {"attack": ATTACK_WORDS, "objective": OBJECTIVE_WORDS},
             "classes": [visible(name) for name in self.data.classes],
             "images": len(self.data),
             "page": A_PAGE,
@@ -217,7 +219,8 @@ class Explorer:
     def _model(self, each: ModelView, view: View) -> Answer:
         return {
             "name": each.name,
-            "role": "attacked" if each.name == view.settings.on else "shown the same image",
+            "trained": describe(self.models[each.name]),
+            "role": "attacked" if each.name == view.settings.on else "sees the same image",
             "colour": self.colours[each.name],
             "decisions": [self._name(one) for one in each.decision],
             "right": [one == view.label for one in each.decision],
@@ -287,12 +290,15 @@ class Explorer:
         parts = []
         for each in view.models:
             before, after = (self._name(one) for one in each.decision)
-            turned = f"turns {before} into {after} for {each.name}"
-            parts.append(f"leaves {each.name} at {after}" if before == after else turned)
+            parts.append(
+                f"{each.name} still says {after}"
+                if before == after
+                else f"{each.name} says {after} instead of {before}"
+            )
         aim = "" if settings.target is None else f" towards {self._name(settings.target)}"
         return (
-            f"{settings.attack_name}{aim}, crafted on {settings.on} at eps {settings.eps:.3g}, "
-            f"{' and '.join(parts)}."
+            f"{settings.attack_name}{aim}, against {settings.on} at eps {settings.eps:.3g}: "
+            f"{', '.join(parts)}."
         )
 
     def _place(self, model: str) -> int:

@@ -56,9 +56,9 @@ class Settings:
 
     @property
     def attack_name(self) -> str:
-        """In words, with what decides its strength: `PGD-10 on own`."""
+        """In words, with what decides its strength: `PGD-10 (own)`."""
         steps = "" if self.attack == "fgsm" else f"-{self.steps}"
-        return f"{self.attack.upper()}{steps} on {self.objective}"
+        return f"{self.attack.upper()}{steps} ({self.objective})"
 
 
 def parse_settings(

@@ -1,19 +1,16 @@
 """Charts, tables and pages of results: whatever measured them, they are drawn the same way."""
 
-from multiway.report.corruption_examples import draw_corruption_examples
 from multiway.report.demo import DemoFindings, demo_page
 from multiway.report.diagnosis import BADGES, diagnosis_section
 from multiway.report.dot_plot import draw_dots
 from multiway.report.figures import draw
 from multiway.report.heat_map import draw_heat_map
+from multiway.report.image_grids import draw_corruption_examples, draw_marked, draw_saliency
 from multiway.report.landscape import draw_landscape
 from multiway.report.landscape_page import MOST_LANDSCAPES, write_landscape_page
 from multiway.report.line_chart import draw_lines
-from multiway.report.markdown import study_markdown, write_markdown
-from multiway.report.marked_images import draw_marked
+from multiway.report.markdown import study_markdown, write_markdown, write_results_page
 from multiway.report.page import Picture, Section, write_page
-from multiway.report.results_page import write_results_page
-from multiway.report.saliency import draw_saliency
 from multiway.report.study_page import write_study_page
 from multiway.report.style import save_both
 from multiway.report.tables import Table, result_tables

@@ -14,10 +14,9 @@ from multiway.report.diagnosis import diagnosis_section
 from multiway.report.dot_plot import draw_dots
 from multiway.report.figures import saliency_pictures
 from multiway.report.heat_map import draw_heat_map
-from multiway.report.labels import facts
+from multiway.report.labels import facts, unique
 from multiway.report.line_chart import draw_lines
 from multiway.report.page import Block, Picture, Section, Text, write_page
-from multiway.report.panels import unique
 from multiway.report.tables import result_tables
 from multiway.results import Result
 
@@ -83,7 +82,9 @@ def demo_page(path: Path | str, findings: DemoFindings) -> Path:
             for name, each in findings.diagnoses.items()
         ),
     ]
-    return write_page(path, "What did the encoding buy?", LEAD, sections, findings.provenance)
+    return write_page(
+        path, "Is a network with codes more robust?", LEAD, sections, findings.provenance
+    )
 
 
 def _worst(measured: Result) -> Section:

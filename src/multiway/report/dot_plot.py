@@ -9,16 +9,18 @@ from typing import Any
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from multiway.report.figure_grid import (
+from multiway.report.labels import NO_ATTACK, UNGUIDED, axis_label, factor, goal, is_share, unique
+from multiway.report.style import (
+    COLOURS,
+    GREY,
+    MARKERS,
     Group,
     add_legend,
+    figure_style,
     legend_width,
     paper_note,
     start,
 )
-from multiway.report.labels import NO_ATTACK, UNGUIDED, axis_label, factor, goal, is_share
-from multiway.report.panels import unique
-from multiway.report.style import COLOURS, GREY, MARKERS, figure_style
 from multiway.results import METRICS, Cell, Result
 
 __all__ = ["draw_dots"]

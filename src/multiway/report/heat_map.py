@@ -6,10 +6,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from multiway.report.figure_grid import Group, paper_note, start
-from multiway.report.labels import axis_label, factor, is_share
-from multiway.report.panels import Panel, panels_of
-from multiway.report.style import figure_style, wrap_lines
+from multiway.report.labels import Panel, axis_label, factor, is_share, panels_of
+from multiway.report.style import Group, figure_style, paper_note, start, wrap_lines
 from multiway.results import Result, number_text
 
 __all__ = ["draw_heat_map"]

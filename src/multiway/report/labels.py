@@ -1,141 +1,27 @@
-"""How results are put into words: headings, axes, verdicts, and what the words mean."""
+"""How figures are put into words, and which of them stand together: the panels of a result."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from multiway.results import METRICS, Cell, Result
-from multiway.studies.result import (
-    HOLDS,
-    NO_EFFECT,
-    NOT_JUDGED,
-    ONLY_OWN,
-    OPPOSITE,
-    UNDECIDED,
-    StudyResult,
-)
+from multiway.studies.result import StudyResult
 
 __all__ = [
-    "ABSENT",
-    "LEGEND",
-    "MARKS",
-    "NO_ATTACK",
-    "SMOKE",
-    "UNGUIDED",
-    "attacks_of",
-    "axis_label",
-    "chance",
-    "factor",
-    "facts",
-    "goal",
-    "heading",
-    "identity",
-    "is_share",
-    "made_rows",
-    "papers_goal",
-    "seeds_text",
-    "x_text",
-]
+    "ABSENT", "NO_ATTACK", "UNGUIDED", "Panel", "attacks_of", "axis_label", "chance", "factor",
+    "facts", "goal", "heading", "is_share", "line_name", "panels_of", "papers_goal", "seeds_text",
+    "unique", "x_text",
+]  # fmt: skip
 
 ABSENT = "–"
 NO_ATTACK, MIXED = "no attack", "several objectives"
 # Figures that belong to no objective, and so beside those of each.
 UNGUIDED = (MIXED, NO_ATTACK)
 
-# Never by colour alone: each verdict has a sign of its own.
-MARKS = {
-    HOLDS: "✓",
-    ONLY_OWN: "◐",
-    OPPOSITE: "✗",
-    NO_EFFECT: "=",
-    UNDECIDED: "?",
-    NOT_JUDGED: "○",
-}
-
-SMOKE = (
-    "Smoke scale: nothing is judged here. Tiny trainings on few images only show that every step "
-    "runs from end to end; no figure at this scale says anything about the paper."
-)
-
-LEGEND = (
-    (
-        "1ofK",
-        "the usual one-hot labels: a network with one output for each of the K classes.",
-    ),
-    (
-        "RO",
-        "random orthogonal codes, the paper's encoding: each class has a long random vector, all "
-        "at right angles, and the network learns to put out the vector of the class. The nearest "
-        "one decides.",
-    ),
-    (
-        "white-box, black-box",
-        "the attacker has the very network (marked *), or crafts the images on another one and "
-        "hopes that they transfer.",
-    ),
-    (
-        "own",
-        "the attacker raises the loss the network was trained with, as in the paper's one-step "
-        "attacks. For RO that loss says little about the decision, so the attack is easily led "
-        "astray.",
-    ),
-    (
-        "margin",
-        "the attacker raises the lead of the best wrong class over the true one, which is what "
-        "decides. A defence is as good as its accuracy here. The paper's attacks of many steps do "
-        "so, too.",
-    ),
-    (
-        "ours, paper, difference",
-        "what was measured here, with its 95 % interval in brackets; what the paper prints; ours "
-        "minus the paper's, in percentage points where the figures are percentages. The paper's "
-        "figures stand beside the objective of the paper's attack.",
-    ),
-    (
-        HOLDS,
-        "the 95 % interval of the difference lies above the claim's margin (0 where none is named) "
-        "for every comparison of the claim; of white-box attacks also in the worst case of each "
-        "image over all attacks and objectives that were run.",
-    ),
-    (
-        ONLY_OWN,
-        "it does so for the paper's attack; a stronger one takes it away (the loss is above 0 with "
-        "its whole interval), and what is left is below the effect of note.",
-    ),
-    (OPPOSITE, "for some comparison the whole interval lies below the margin."),
-    (
-        NO_EFFECT,
-        "the whole interval is nearer to 0 than the effect of note: half the paper's effect, at "
-        "most 2 points, or 0.05 for a correlation.",
-    ),
-    (
-        UNDECIDED,
-        "none of these: the reason says the smallest effect that this size detects 4 times of 5, "
-        "and how many seeds would decide.",
-    ),
-    (
-        NOT_JUDGED,
-        "a figure is missing, or a network did not learn its task (below 90 % of its one-hot "
-        "twin's clean accuracy); smoke never judges.",
-    ),
-    (
-        "literal, matched",
-        "what the paper says of its own comparison (RO trained with clean images beside one-hot "
-        "labels trained without, its own attack); and what must be so if its explanation is right: "
-        "the same recipe for RO, one-hot labels, and one-hot labels with a squared error or padded "
-        "with zeros.",
-    ),
-    (
-        "power",
-        "the chance that an effect of that size, were it there, would have been seen.",
-    ),
-    (
-        "scale",
-        "smoke: minutes, judges nothing. cpu: smaller networks or fewer images than the paper's, "
-        "several seeds. paper: its own networks, epochs and images.",
-    ),
-)
+# The paper's attack first, then the one that decides; figures without an objective last.
+FIRST = ("own", "margin")
 
 
 def goal(cell: Cell) -> str:
@@ -247,23 +133,78 @@ def chance(result: Result, cells: Sequence[Cell]) -> str:
     return f"attack seed {seed}" if attacks_of(cells) else f"drawn with seed {seed}"
 
 
-def made_rows(result: StudyResult) -> list[tuple[str, str]]:
-    """How a study was made; what differs from the paper is a list of its own."""
-    made = result.provenance
-    return [
-        ("repeats", result.paper or "nothing in the paper: a control that it lacks"),
-        ("scale", result.scale),
-        ("data", made.data),
-        ("networks", made.models),
-        ("n", "no images" if made.n is None else f"{made.n} test images"),
-        ("seeds", ", ".join(map(str, made.seeds)) or "none"),
-        *([] if made.attack_seed is None else [("seed of attacks", str(made.attack_seed))]),
-        ("attacks", "; ".join(attacks_of(result.cells)) or "none"),
-        ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
-        ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
-    ]
+@dataclass(frozen=True)
+class Panel:
+    """Figures of one metric, objective and `Cell.panel`.
+
+    Attributes:
+        goal: what the attacker ascends, see `goal`; empty where objectives are joined.
+        cells: those without an objective last.
+        rows: in the order of the result, and so `columns`, those without an objective last.
+    """
+
+    metric: str
+    goal: str
+    name: str
+    cells: tuple[Cell, ...]
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return heading(self.metric, self.goal, self.name)
+
+    def find(self, row: str, column: str) -> Cell | None:
+        """The figure that stands there, that of the objective before one without."""
+        return next((c for c in self.cells if (c.row, c.column) == (row, column)), None)
 
 
-def identity(result: StudyResult) -> str:
-    """The name of a study's result: the study and the scale."""
-    return f"{result.name}-{result.scale}"
+def panels_of(cells: Sequence[Cell], *, apart: bool = False, joined: bool = False) -> list[Panel]:
+    """The panels, by metric, then `Cell.panel`, then objective.
+
+    Figures without an objective (clean accuracy, AutoAttack) are in the panels of all objectives.
+
+    Args:
+        apart: they have panels of their own instead.
+        joined: objectives that have no column in common, such as those of different attacks, are
+            one panel.
+    """
+    panels = []
+    order = unique(cells, "column")
+    for metric, name in dict.fromkeys((cell.metric, cell.panel) for cell in cells):
+        here = [cell for cell in cells if (cell.metric, cell.panel) == (metric, name)]
+        goals = _goals(here)
+        guided = [each for each in goals if each not in UNGUIDED]
+        attacked = {(cell.objective, cell.column) for cell in here if cell.objective}
+        if joined and len(guided) > 1 and len({column for _, column in attacked}) == len(attacked):
+            rows, columns = unique(here, "row"), unique(here, "column")
+            panels.append(Panel(metric, "", name, tuple(here), tuple(rows), tuple(columns)))
+            continue
+        beside = [] if apart else [cell for cell in here if goal(cell) in UNGUIDED]
+        for ascended in goals if apart else guided or goals[:1]:
+            chosen = [c for c in here if goal(c) == ascended and (apart or c.objective)]
+            shown = (*chosen, *beside)
+            rows = sorted(unique(shown, "row"), key=unique(cells, "row").index)
+            first = unique(chosen, "column")
+            columns = sorted(
+                unique(shown, "column"), key=lambda c: (c not in first, order.index(c))
+            )
+            panels.append(Panel(metric, ascended, name, shown, tuple(rows), tuple(columns)))
+    return panels
+
+
+def _goals(cells: Sequence[Cell]) -> list[str]:
+    order = (*FIRST, *(goal(cell) for cell in cells if goal(cell) not in UNGUIDED), *UNGUIDED)
+    there = {goal(cell) for cell in cells}
+    return [each for each in dict.fromkeys(order) if each in there]
+
+
+def line_name(cell: Cell) -> str:
+    """The line or the colour that a figure belongs to: its series, or else its column."""
+    return cell.series or cell.column
+
+
+def unique(cells: Sequence[Cell], field: str) -> list[str]:
+    """The rows or the columns of cells, in the order they come."""
+    return list(dict.fromkeys(getattr(cell, field) for cell in cells))

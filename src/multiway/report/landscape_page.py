@@ -62,15 +62,16 @@ def write_landscape_page(
     Args:
         classes: the names of the classes, to be shown instead of their numbers.
     """
-    groups = _groups(landscapes)
     lead = "What each model computes around an image. Drag to turn, scroll to come nearer."
     reading = [Text(READING)]
     if any(each.quantity == "paper" for each in landscapes):
         reading.append(Text(UNFAIR, strong=True))
-    stills = [
-        Picture(draw_landscape(group, _heading(group), classes), alt=_heading(group), format="png")
-        for group in groups.values()
-    ]
+    stills = []
+    for objective in dict.fromkeys(each.objective for each in landscapes):
+        group = [each for each in landscapes if each.objective == objective]
+        heading = f"First direction: sign of the gradient of {objective}"
+        figure = draw_landscape(group, heading, classes)
+        stills.append(Picture(figure, alt=heading, format="png"))
     markup = interactive(landscapes, classes).to_html(
         full_html=False, include_plotlyjs=True, div_id="landscapes",
         default_height=f"{TOP + SCENE}px",
@@ -178,17 +179,6 @@ def _refit(models: int) -> str:
 
 def _key(landscape: Landscape) -> tuple[str, int]:
     return landscape.objective, landscape.sample
-
-
-def _groups(landscapes: Sequence[Landscape]) -> dict[str, list[Landscape]]:
-    groups: dict[str, list[Landscape]] = {}
-    for landscape in landscapes:
-        groups.setdefault(landscape.objective, []).append(landscape)
-    return groups
-
-
-def _heading(group: Sequence[Landscape]) -> str:
-    return f"First direction: sign of the gradient of {group[0].objective}"
 
 
 def _scene(words: str) -> dict[str, Any]:

@@ -11,17 +11,16 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from multiway.errors import MultiwayError
-from multiway.report.figure_grid import (
+from multiway.report.labels import Panel, axis_label, factor, is_share, line_name, panels_of, x_text
+from multiway.report.style import (
     Group,
     add_legend,
+    figure_style,
     legend_width,
     paper_note,
     series_style,
     start,
 )
-from multiway.report.labels import axis_label, factor, is_share, x_text
-from multiway.report.panels import Panel, line_name, panels_of
-from multiway.report.style import figure_style
 from multiway.results import Cell, Result
 
 __all__ = ["draw_lines"]

@@ -1,20 +1,40 @@
-"""What the studies measured as Markdown, for a repository."""
+"""What the studies measured as Markdown: a page for each study, or one page with figures."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
-from multiway.report.labels import LEGEND, MARKS, SMOKE, identity, made_rows
+from multiway.report.figures import draw
+from multiway.report.style import save_figure
+from multiway.report.summary import (
+    LEGEND,
+    MARKS,
+    SMOKE,
+    Row,
+    counts_text,
+    found_text,
+    identity,
+    made_rows,
+    summary_rows,
+    unmeasured_text,
+)
 from multiway.report.tables import result_tables
-from multiway.studies.result import StudyResult, Verdict, verdict_counts
+from multiway.studies.result import KINDS, StudyResult, Verdict
 
-__all__ = ["INDEX", "escape", "markdown_table", "study_markdown", "write_markdown"]
+__all__ = ["INDEX", "escape", "study_markdown", "write_markdown", "write_results_page"]
 
 INDEX = "index.md"
+HEADER = (
+    "<!-- Made by `multiway report` from the files of results; what is written here by hand is "
+    "lost. -->"
+)
+
+JUDGED = ("claim", "kind", "verdict", "why")
 
 # What opens emphasis, code, mathematics, a cell, a link or the address of one. A star or a low line
 # that cannot open emphasis stays, so that figures and names are read in the file, too.
@@ -53,16 +73,15 @@ def study_markdown(result: StudyResult) -> str:
         escape(result.question, code=True),
         f"{escape(result.paper or 'Not in the paper')}; scale {result.scale}.",
     ]
-    if result.scale == "smoke":
-        parts.append(f"> **{SMOKE}**")
+    parts += _smoke([result])
     if result.verdicts:
-        rows = [_judged(verdict) for verdict in result.verdicts]
-        parts += ["## Verdicts", markdown_table(["claim", "kind", "verdict", "why"], rows)]
+        rows = [_judged(verdict, verdict.where) for verdict in result.verdicts]
+        parts += ["## Verdicts", _table(JUDGED, rows)]
     for table in result_tables(result):
         caption = escape(table.caption[:1].upper() + table.caption[1:])
         rows = [[escape(cell) for cell in row] for row in table.rows]
         columns = [escape(column) for column in table.columns]
-        parts += [f"## {escape(table.title)}", f"{caption}.", markdown_table(columns, rows)]
+        parts += [f"## {escape(table.title)}", f"{caption}.", _table(columns, rows)]
     parts += ["## How it was made", _list(f"{name}: {value}" for name, value in made_rows(result))]
     for title, sentences in (
         ("What differs from the paper", result.provenance.differs),
@@ -84,24 +103,21 @@ def write_markdown(results: Sequence[StudyResult], directory: Path | str) -> lis
 
 
 def _index(results: Sequence[StudyResult]) -> str:
-    counts = verdict_counts(results)
-    given = ", ".join(f"{count} {MARKS[word]} {word}" for word, count in counts.items() if count)
-    parts = ["# What became of the paper's claims", f"{given or 'No claim was looked at'}."]
-    if any(each.scale == "smoke" for each in results):
-        parts.append(f"> **{SMOKE}**")
+    given = counts_text(results) or "No claim was looked at"
+    parts = ["# What became of the paper's claims", f"{given}.", *_smoke(results)]
     rows = []
     for result in results:
-        for claim, kind, verdict, why in map(_judged, result.verdicts):
-            rows.append([claim, kind, result.name, result.scale, verdict, why])
+        for verdict in result.verdicts:
+            claim, kind, *judged = _judged(verdict, verdict.where)
+            rows.append([claim, kind, result.name, result.scale, *judged])
     if rows:
-        parts.append(markdown_table(["claim", "kind", "study", "scale", "verdict", "why"], rows))
+        parts.append(_table(["claim", "kind", "study", "scale", "verdict", "why"], rows))
     links = [
         f"- [{_link_text(each.title)}]({identity(each)}.md): "
         f"{escape(each.paper or 'not in the paper')}, scale {each.scale}"
         for each in results
     ]
-    parts += ["## Studies", "\n".join(links), "## Words"]
-    parts.append("\n".join(f"- **{escape(word)}**: {escape(meaning)}" for word, meaning in LEGEND))
+    parts += ["## Studies", "\n".join(links), *_words()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -110,13 +126,23 @@ def _link_text(words: str) -> str:
     return re.sub(r"[][]", r"\\\g<0>", escape(words))
 
 
-def _judged(verdict: Verdict) -> list[str]:
-    claim = f"{escape(verdict.text, code=True)} ({escape(verdict.where)})"
+def _judged(verdict: Verdict, where: str = "") -> list[str]:
+    """A line under `JUDGED`, with the place in the paper behind the claim."""
+    claim = escape(verdict.text, code=True) + (f" ({escape(where)})" if where else "")
     word = f"{MARKS[verdict.verdict]} {verdict.verdict}"
     return [claim, verdict.kind, word, escape(verdict.why, code=True)]
 
 
-def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _smoke(results: Sequence[StudyResult]) -> list[str]:
+    return [f"> **{SMOKE}**"] if any(each.scale == "smoke" for each in results) else []
+
+
+def _words() -> list[str]:
+    meanings = [f"- **{escape(word)}**: {escape(meaning)}" for word, meaning in LEGEND]
+    return ["## Words", "\n".join(meanings)]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table; its cells are escaped already."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -124,3 +150,57 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
 
 def _list(sentences: Iterable[str]) -> str:
     return "\n".join(f"- {escape(sentence, code=True)}" for sentence in sentences)
+
+
+def write_results_page(
+    path: Path | str, results: Sequence[StudyResult], folder: Path | str
+) -> list[Path]:
+    """Write one page, and its figures in `figures/results/` beside it; returns the files.
+
+    Args:
+        folder: what the pictures of `results` are relative to.
+    """
+    path = Path(path)
+    figures = path.parent / "figures" / "results"
+    make_directory(figures)
+    written = []
+    parts = [HEADER, "# What became of the paper's claims"]
+    for kind in KINDS:
+        parts.append(f"{kind.capitalize()} claims: {counts_text(results, kind) or 'none'}.")
+    parts += _smoke(results)
+    if rows := summary_rows(results):
+        columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
+        parts += [_table(columns, [_cells(row) for row in rows]), unmeasured_text(results)]
+    for result in results:
+        parts += _study(result)
+        for number, picture in enumerate(draw(result, folder)):
+            target = figures / f"{identity(result)}-{number}.{picture.format}"
+            written.append(save_figure(picture.figure, target))
+            link = os.path.relpath(target, path.parent).replace(os.sep, "/")
+            parts.append(f"![{escape(picture.alt)}]({link})")
+    write_atomic(path, ("\n\n".join(filter(None, [*parts, *_words()])) + "\n").encode())
+    return [path, *written]
+
+
+def _cells(row: Row) -> list[str]:
+    return [
+        f"[{escape(row.paper)}](#{row.id}) ({row.result.scale})",
+        escape(row.verdict.text, code=True),
+        escape(row.reported),
+        "<br>".join(map(escape, row.ours)),
+        f"{MARKS[row.verdict.verdict]} {row.verdict.verdict}",
+        "<br>".join(f"{kind}: {escape(counts)}" for kind, counts in row.counts),
+    ]
+
+
+def _study(result: StudyResult) -> list[str]:
+    """Three sentences: what was asked, what was found, and why; then the verdicts."""
+    parts = [
+        f'<a id="{identity(result)}"></a>\n\n## {escape(result.title)}',
+        f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}, "
+        f"`{result.details.get('command', '')}`, {result.provenance.minutes:g} minutes of work. "
+        f"{escape(result.question, code=True)}",
+        escape(found_text(result), code=True),
+    ]
+    rows = [_judged(verdict) for verdict in result.verdicts]
+    return [part for part in [*parts, _table(JUDGED, rows) if rows else ""] if part]

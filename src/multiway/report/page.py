@@ -72,11 +72,6 @@ class Html:
 
     kind = "html"
 
-    @property
-    def safe(self) -> Markup:
-        """For the template, which escapes everything else."""
-        return Markup(self.markup)
-
 
 Block = Text | Table | Picture | Html
 

@@ -12,17 +12,19 @@ from markupsafe import Markup
 
 from multiway import __version__
 from multiway.report.figures import draw
-from multiway.report.labels import (
+from multiway.report.labels import UNGUIDED
+from multiway.report.markdown import study_markdown
+from multiway.report.page import Picture, render_page
+from multiway.report.summary import (
     LEGEND,
     MARKS,
     SMOKE,
-    UNGUIDED,
+    found_text,
     identity,
     made_rows,
+    summary_rows,
+    unmeasured_text,
 )
-from multiway.report.markdown import study_markdown
-from multiway.report.page import Picture, render_page
-from multiway.report.summary import found_text, summary_rows
 from multiway.report.tables import Table, result_tables
 from multiway.studies.result import KINDS, SCALES, VERDICTS, StudyResult, verdict_counts
 
@@ -71,6 +73,7 @@ def write_study_page(path: Path | str, results: Sequence[StudyResult], store: Pa
         "parts": parts,
         "counts": {kind: verdict_counts(results, kind) for kind in KINDS},
         "rows": summary_rows(results),
+        "unmeasured": unmeasured_text(results),
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.
         "kinds": {word: f"v{number}" for number, word in enumerate(VERDICTS)},

@@ -1,4 +1,4 @@
-"""The first screen: one row for each table or figure of the paper."""
+"""What pages say of studies: a row for each table of the paper, verdicts, what the words mean."""
 
 from __future__ import annotations
 
@@ -7,14 +7,125 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from multiway.report.labels import ABSENT, MARKS, identity
+from multiway.report.labels import ABSENT, attacks_of
 from multiway.report.style import BLUE, GREY, RED
 from multiway.results import METRICS, number_text
-from multiway.studies.result import KINDS, Evidence, StudyResult, Verdict, verdict_counts
+from multiway.studies.catalogue import headings
+from multiway.studies.result import (
+    HOLDS,
+    KINDS,
+    NO_EFFECT,
+    NOT_JUDGED,
+    ONLY_OWN,
+    OPPOSITE,
+    UNDECIDED,
+    Evidence,
+    StudyResult,
+    Verdict,
+    verdict_counts,
+    weakest,
+)
 
-__all__ = ["Row", "difference_text", "found_text", "summary_rows"]
+__all__ = [
+    "LEGEND", "MARKS", "SMOKE", "Row", "counts_text", "difference_text", "found_text", "identity",
+    "made_rows", "summary_rows", "unmeasured_text",
+]  # fmt: skip
 
-WIDTH, HEIGHT, LEFT = 180, 34, 8
+WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
+
+# Never by colour alone: each verdict has a sign of its own.
+MARKS = {
+    HOLDS: "✓",
+    ONLY_OWN: "◐",
+    OPPOSITE: "✗",
+    NO_EFFECT: "=",
+    UNDECIDED: "?",
+    NOT_JUDGED: "○",
+}
+
+SMOKE = (
+    "Smoke scale: nothing is judged here. Tiny trainings on few images only show that every step "
+    "runs from end to end; no figure at this scale says anything about the paper."
+)
+
+LEGEND = (
+    (
+        "1ofK",
+        "the usual one-hot labels: a network with one output for each of the K classes.",
+    ),
+    (
+        "RO",
+        "random orthogonal codes, the paper's encoding: each class has a long random vector, all "
+        "at right angles, and the network learns to put out the vector of the class. The nearest "
+        "one decides.",
+    ),
+    (
+        "white-box, black-box",
+        "the attacker has the very network (marked *), or crafts the images on another one and "
+        "hopes that they transfer.",
+    ),
+    (
+        "own",
+        "the attacker raises the loss the network was trained with, as in the paper's one-step "
+        "attacks. For RO that loss says little about the decision, so the attack is easily led "
+        "astray.",
+    ),
+    (
+        "margin",
+        "the attacker raises the lead of the best wrong class over the true one, which is what "
+        "decides. A defence is as good as its accuracy here. The paper's attacks of many steps do "
+        "so, too.",
+    ),
+    (
+        "ours, paper, difference",
+        "what was measured here, with its 95 % interval in brackets; what the paper prints; ours "
+        "minus the paper's, in percentage points where the figures are percentages. The paper's "
+        "figures stand beside the objective of the paper's attack.",
+    ),
+    (
+        HOLDS,
+        "the 95 % interval of the difference lies above the claim's margin (0 where none is named) "
+        "for every comparison of the claim; of white-box attacks also in the worst case of each "
+        "image over all attacks and objectives that were run.",
+    ),
+    (
+        ONLY_OWN,
+        "it does so for the paper's attack; a stronger one takes it away (the loss is above 0 with "
+        "its whole interval), and what is left is below the effect of note.",
+    ),
+    (OPPOSITE, "for some comparison the whole interval lies below the margin."),
+    (
+        NO_EFFECT,
+        "the whole interval is nearer to 0 than the effect of note: half the paper's effect, at "
+        "most 2 points, or 0.05 for a correlation.",
+    ),
+    (
+        UNDECIDED,
+        "none of these: the reason says the smallest effect that this size detects 4 times of 5, "
+        "and how many seeds would decide.",
+    ),
+    (
+        NOT_JUDGED,
+        "a figure is missing, or a network did not learn its task (below 90 % of its one-hot "
+        "twin's clean accuracy); smoke never judges.",
+    ),
+    (
+        "literal, matched",
+        "what the paper says of its own comparison (RO trained with clean images beside one-hot "
+        "labels trained without, its own attack); and what must be so if its explanation is right: "
+        "the same recipe for RO, one-hot labels, and one-hot labels with a squared error or padded "
+        "with zeros.",
+    ),
+    (
+        "power",
+        "the chance that an effect of that size, were it there, would have been seen.",
+    ),
+    (
+        "scale",
+        "smoke: minutes, judges nothing. cpu: smaller networks or fewer images than the paper's, "
+        "several seeds. paper: its own networks, epochs and images.",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -54,17 +165,33 @@ def summary_rows(results: Sequence[StudyResult]) -> list[Row]:
     return [_row(result) for result in first.values()]
 
 
+def unmeasured_text(results: Sequence[StudyResult]) -> str:
+    """Which tables and figures of the paper have no result yet, and how they get one."""
+    known = {result.name for result in results}
+    missing = [(place, name) for name, place, _ in headings() if place and name not in known]
+    if not missing:
+        return ""
+    places = ", ".join(f"{place} (`{name}`)" for place, name in missing)
+    return f"Without a result here: {places}. `multiway reproduce NAME --scale cpu` measures each."
+
+
 def found_text(result: StudyResult) -> str:
     """What a study found and why, in two sentences; empty where it has no claims."""
     if not result.verdicts:
         return ""
     counts = "; ".join(
-        f"{kind}, {_counted(result, kind)}"
+        f"{kind}, {counts_text([result], kind)}"
         for kind in KINDS
         if any(each.kind == kind for each in result.verdicts)
     )
     first = result.verdicts[0]
     return f"Of its claims: {counts}. The first, “{first.text}”: {first.verdict}. {first.why}"
+
+
+def counts_text(results: Sequence[StudyResult], kind: str | None = None) -> str:
+    """How many claims, of all kinds or of one, got which verdict; empty where there are none."""
+    counts = verdict_counts(results, kind)
+    return ", ".join(f"{count} {MARKS[word]} {word}" for word, count in counts.items() if count)
 
 
 def difference_text(value: float, metric: str) -> str:
@@ -86,41 +213,28 @@ def _row(result: StudyResult) -> Row:
         paper=result.paper,
         verdict=verdict,
         reported=ABSENT if reported is None else difference_text(reported, verdict.metric),
-        ours=tuple(_ours(each, verdict.metric) for each in _shown(verdict)),
-        counts=tuple((kind, _counted(result, kind)) for kind in KINDS),
+        ours=tuple(_ours(each, verdict) for each in weakest(verdict.evidence)),
+        counts=tuple((kind, counts_text([result], kind) or "none") for kind in KINDS),
         result=result,
     )
 
 
-def _shown(verdict: Verdict) -> list[Evidence]:
-    """Of each objective the comparison that is nearest to failing."""
-    by_objective: dict[str | None, list[Evidence]] = {}
-    for each in verdict.evidence:
-        by_objective.setdefault(each.objective, []).append(each)
-    return [
-        min(some, key=lambda each: each.interval.low - each.margin)
-        for some in by_objective.values()
-    ]
-
-
-def _ours(each: Evidence, metric: str) -> str:
+def _ours(each: Evidence, verdict: Verdict) -> str:
+    """A difference with its interval and objective, and of which comparison it is."""
+    metric = verdict.metric
     ends = [
         "no bound" if end is None else number_text(end, metric, sign=True)
         for end in (each.low, each.high)
     ]
     under = f", {each.objective}" if each.objective else ""
-    return f"{difference_text(each.difference, metric)} [{ends[0]}, {ends[1]}]{under}"
-
-
-def _counted(result: StudyResult, kind: str) -> str:
-    counts = verdict_counts([result], kind)
-    words = [f"{count} {MARKS[word]} {word}" for word, count in counts.items() if count]
-    return ", ".join(words) or "none"
+    several = len({other.part for other in verdict.evidence}) > 1
+    part = f" ({each.part})" if several else ""
+    return f"{difference_text(each.difference, metric)} [{ends[0]}, {ends[1]}]{under}{part}"
 
 
 def _chart(verdict: Verdict) -> Markup:
     """Intervals as lines: blue the paper's attack, red the stronger one; a diamond the paper's."""
-    shown = _shown(verdict)
+    shown = weakest(verdict.evidence)
     if not shown:
         return Markup("")
     known = [0.0, *(each.difference for each in shown)]
@@ -154,3 +268,25 @@ def _chart(verdict: Verdict) -> Markup:
         f'<svg role="img" aria-label="{label}" width="{WIDTH}" height="{HEIGHT}" '
         f'viewBox="0 0 {WIDTH} {HEIGHT}">{"".join(parts)}</svg>'
     )
+
+
+def made_rows(result: StudyResult) -> list[tuple[str, str]]:
+    """How a study was made; what differs from the paper is a list of its own."""
+    made = result.provenance
+    return [
+        ("repeats", result.paper or "nothing in the paper: a control that it lacks"),
+        ("scale", result.scale),
+        ("data", made.data),
+        ("networks", made.models),
+        ("n", "no images" if made.n is None else f"{made.n} test images"),
+        ("seeds", ", ".join(map(str, made.seeds)) or "none"),
+        *([] if made.attack_seed is None else [("seed of attacks", str(made.attack_seed))]),
+        ("attacks", "; ".join(attacks_of(result.cells)) or "none"),
+        ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
+    ]
+
+
+def identity(result: StudyResult) -> str:
+    """The name of a study's result: the study and the scale."""
+    return f"{result.name}-{result.scale}"

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from multiway.report.labels import (
     ABSENT,
     UNGUIDED,
+    Panel,
     attacks_of,
     chance,
     goal,
     is_share,
+    line_name,
+    panels_of,
     papers_goal,
     seeds_text,
     x_text,
 )
-from multiway.report.panels import Panel, line_name, panels_of
 from multiway.results import METRICS, Cell, Result, number_text
 
 __all__ = ["Table", "cell_text", "result_tables"]

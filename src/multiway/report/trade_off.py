@@ -12,10 +12,17 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from multiway.report.dot_plot import draw_dots
-from multiway.report.figure_grid import Group, add_legend, legend_width, start
-from multiway.report.labels import axis_label, factor, x_text
-from multiway.report.panels import unique
-from multiway.report.style import COLOURS, GREY, MARKERS, figure_style
+from multiway.report.labels import axis_label, factor, unique, x_text
+from multiway.report.style import (
+    COLOURS,
+    GREY,
+    MARKERS,
+    Group,
+    add_legend,
+    figure_style,
+    legend_width,
+    start,
+)
 from multiway.results import Cell, Result
 
 __all__ = ["draw_trade_off"]

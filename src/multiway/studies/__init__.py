@@ -3,6 +3,7 @@
 from multiway.studies.catalogue import STUDIES, declare, headings, in_order
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
+from multiway.studies.outcomes import load_outcomes, measured_elsewhere, save_outcomes
 from multiway.studies.plan import EFFECT, plan_study
 from multiway.studies.published import publish, read_folder
 from multiway.studies.result import (
@@ -30,10 +31,13 @@ __all__ = [
     "declare",
     "headings",
     "in_order",
+    "load_outcomes",
     "load_results",
+    "measured_elsewhere",
     "plan_study",
     "publish",
     "read_folder",
+    "save_outcomes",
     "scale_of",
     "verdict_counts",
     "write_result",

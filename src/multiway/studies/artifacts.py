@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multiway.analysis import gradient_signs
+from multiway.analysis import gradient_signs, sign_correlation
 from multiway.artifact import Artifact, BuildContext
 from multiway.attacks import Attack
 from multiway.attacks.crafting import craft
 from multiway.attacks.evaluation import score
 from multiway.attacks.names import attack_name
+from multiway.checks import decisions
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
 from multiway.data.corruptions import KINDS, corrupt, official
-from multiway.decisions import decisions
 from multiway.identity import describe
 from multiway.store import Store
 from multiway.studies.cost import attack_passes, standing
@@ -28,7 +28,16 @@ from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.weights import read_tensors, write_tensors
 
-__all__ = ["ARRAYS", "Corrupted", "Crafted", "Decided", "LastLayer", "Measurement", "Signs"]
+__all__ = [
+    "ARRAYS",
+    "Agreement",
+    "Corrupted",
+    "Crafted",
+    "Decided",
+    "LastLayer",
+    "Measurement",
+    "Signs",
+]
 
 # The file in which a measurement keeps its tensors.
 ARRAYS = "arrays.safetensors"
@@ -130,7 +139,7 @@ class Decided(Measurement):
             shown = to_float(data.images)
         decided = self.decide(self.target.load(context.store, context.device), shown)
         right = torch.eq(decided, data.labels)
-        self.save(context, {"decided": decided, "right": right})
+        self.save(context, {"right": right})
         return {"right": int(right.sum()), "n": len(right)}
 
     def right(self, store: Store) -> Tensor:
@@ -140,14 +149,18 @@ class Decided(Measurement):
 
 @dataclass(frozen=True)
 class Signs(Measurement):
-    """The signs of the gradient of `objective` at the input and at each convolution.
+    """The signs of the gradient of `objective` at the input.
 
     The tensors are int8 [N, D] by layer.
+
+    Attributes:
+        features: whether at each convolution, too, which takes a hundred times the space.
     """
 
     model: Model
     images: Images
     objective: str
+    features: bool = False
 
     def title(self) -> str:
         return f"gradients of {self.objective}, {self.model.name}"
@@ -158,10 +171,40 @@ class Signs(Measurement):
     def make(self, context: BuildContext) -> dict[str, Any]:
         signs = gradient_signs(
             self.model.load(context.store, context.device), self.images.load(), self.objective,
-            features=True, device=context.device, batch_size=self.batch_size,
+            features=self.features, device=context.device, batch_size=self.batch_size,
         )  # fmt: skip
         self.save(context, signs)
         return {"layers": list(signs)}
+
+
+@dataclass(frozen=True)
+class Agreement(Measurement):
+    """Pearson's coefficient of the signs of two gradients, image by image.
+
+    The tensors are float32 [N] by layer that both have; NaN where all signs of an image are one.
+    """
+
+    one: Signs
+    other: Signs
+
+    def title(self) -> str:
+        return f"agreement of {self.one.title()} with {self.other.model.name}"
+
+    def seconds(self) -> float:
+        return 0.2
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        first, second = (each.tensors(context.store) for each in (self.one, self.other))
+        found = {}
+        for layer in first.keys() & second.keys():
+            # In float64 all features of all images would not fit into memory.
+            pairs = zip(
+                *(torch.split(each[layer], self.batch_size) for each in (first, second)),
+                strict=True,
+            )
+            found[layer] = torch.cat([sign_correlation(*pair) for pair in pairs]).float()
+        self.save(context, found)
+        return {"layers": list(found)}
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from multiway.attacks import Attack, AutoAttack
 from multiway.attacks.names import attack_words
 from multiway.codebook import default_beta
 from multiway.encoding import PAPER_LENGTH
-from multiway.studies.artifacts import Crafted, Decided, Signs
+from multiway.studies.artifacts import Agreement, Crafted, Decided, Signs
 from multiway.studies.images import Images, data_in_words
 from multiway.studies.measures import Accuracy, Correlated, Measure
 from multiway.studies.models import Model
@@ -18,13 +19,17 @@ from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
 from multiway.studies.study import CellSpec
 from multiway.training import load_recipe
 
-__all__ = ["SAME_STEPS", "STRONG", "AttackOf", "Cells", "coded_model"]
+__all__ = ["FAIR", "SAME_STEPS", "STRONG", "AttackOf", "Cells", "coded_model", "four_encodings"]
 
 AttackOf = Callable[[str], Attack]
 """The attack that ascends an objective."""
 
+# Of MNIST.
+CLASSES = 10
 # The column of the strongest attack on undefended networks.
 STRONG = "white-box AutoAttack"
+
+FAIR = "1ofK-MSE has the beta^2 / l of RO; with norm 1 it does not learn its task in the same time"
 
 SAME_STEPS = (
     "the learning rate is in proportion to l / beta (0.01 at length 2000), which keeps training as "
@@ -159,21 +164,41 @@ class Cells:
         other: ModelOf,
         *,
         layer: str = "input",
+        features: bool = False,
         images: Images | None = None,
         objectives: Iterable[str] = OBJECTIVES,
         **axes: Any,
     ) -> None:
-        """Correlation of the signs of two models' gradients, a cell for each objective."""
+        """Correlation of the signs of two models' gradients, a cell for each objective.
+
+        Args:
+            features: whether gradients at the convolutions are computed as well.
+        """
+        shown = images or self.images
         for objective in objectives:
             pairs = tuple(
-                (
-                    Signs(one(seed), images or self.images, objective),
-                    Signs(other(seed), images or self.images, objective),
+                Agreement(
+                    *(Signs(model(seed), shown, objective, features) for model in (one, other))
                 )
                 for seed in self.scale.seeds
             )
             measure = Correlated(pairs, layer)
             self.add(row, column, measure, metric="correlation", objective=objective, **axes)
+
+
+def four_encodings(scale: Scale) -> dict[str, ModelOf]:
+    """Network A with one-hot labels, codes, and the two controls that share the codes' loss.
+
+    One-hot labels with a squared error have RO's beta^2 / l: with norm 1, as in the paper's
+    appendix, they have not learned their task when the others have.
+    """
+    plain = partial(scale.clean_model, "A")
+    return {
+        "1ofK": partial(plain, "1ofk"),
+        "1ofK-MSE": partial(coded_model, scale, "1ofk-mse", length=CLASSES),
+        "padded": partial(plain, "padded"),
+        "RO": partial(plain, "ro"),
+    }
 
 
 def coded_model(

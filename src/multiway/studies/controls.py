@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model
+from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model, four_encodings
 from multiway.studies.scales import ModelOf, Scale
 from multiway.studies.study import Study
 
@@ -15,7 +15,6 @@ TITLE = "Is it the random codes that help?"
 PAPER = ""
 
 LENGTHS = (10, 200)
-CLASSES = 10
 HIGH = 0.9
 
 
@@ -28,13 +27,9 @@ def declare(scale: Scale) -> Study:
     def plain(encoding: str, **changes: Any) -> ModelOf:
         return partial(scale.clean_model, "A", encoding, changes=changes)
 
-    one_hot = plain("1ofk")
-    networks: dict[str, tuple[ModelOf, ModelOf]] = {
-        "1ofK": (one_hot, one_hot),
-        "1ofK-MSE": (partial(coded_model, scale, "1ofk-mse", length=CLASSES), one_hot),
-        "padded": (plain("padded"), one_hot),
-        "RO": (plain("ro"), one_hot),
-    }
+    four = four_encodings(scale)
+    one_hot = four["1ofK"]
+    networks = {name: (model, one_hot) for name, model in four.items()}
     for length in LENGTHS:
         networks[f"RO, l={length}"] = partial(coded_model, scale, "ro", length=length), one_hot
     fast = plain("1ofk", momentum=HIGH)

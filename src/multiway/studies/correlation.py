@@ -26,7 +26,7 @@ def declare(scale: Scale) -> Study:
         for column, (one, other) in PAIRS.items():
             first = partial(scale.clean_model, "A", one)
             second = scale.substitute(partial(scale.clean_model, "A", other))
-            cells.correlated(row, column, first, second, layer=layer)
+            cells.correlated(row, column, first, second, layer=layer, features=True)
     return Study(
         name="correlation",
         title=TITLE,

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from multiway.analysis import sign_correlation
 from multiway.artifact import Artifact, artifacts_of
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, across_seeds
 from multiway.store import Store
-from multiway.studies.artifacts import Corrupted, Decided, LastLayer, Signs
+from multiway.studies.artifacts import Agreement, Corrupted, Decided, LastLayer
 
 __all__ = [
     "Accuracy",
@@ -108,18 +107,13 @@ class Accuracy(Measure):
 class Correlated(Measure):
     """Pearson's coefficient of the signs of two models' gradients at one layer."""
 
-    pairs: tuple[tuple[Signs, Signs], ...]
+    pairs: tuple[Agreement, ...]
     layer: str = "input"
 
     shares = False
 
     def values(self, store: Store) -> Tensor:
-        return torch.stack(
-            [
-                sign_correlation(one.tensors(store)[self.layer], other.tensors(store)[self.layer])
-                for one, other in self.pairs
-            ]
-        )
+        return torch.stack([each.tensors(store)[self.layer].double() for each in self.pairs])
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from multiway.studies.cell_builders import Cells
+from multiway.studies.cell_builders import FAIR, Cells, four_encodings
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -15,7 +15,6 @@ TITLE = "Which loss does the attacker ascend?"
 PAPER = ""
 
 LOSSES = ("own", "ce", "margin", "dlr")
-ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
 
 
 def declare(scale: Scale) -> Study:
@@ -23,8 +22,7 @@ def declare(scale: Scale) -> Study:
     setting = scale.clean["A"]
     images = scale.test_images(setting)
     cells = Cells(scale, images, partial(scale.fgsm, setting.eps))
-    for row, encoding in ENCODINGS.items():
-        model = partial(scale.clean_model, "A", encoding)
+    for row, model in four_encodings(scale).items():
         twin = scale.substitute(model)
         for loss in LOSSES:
             only: dict[str, Any] = {"objectives": [loss]}
@@ -44,6 +42,7 @@ def declare(scale: Scale) -> Study:
         differs=(
             "columns are the attacker's losses, on the network itself and (black-box, and the "
             "correlations) on its training from another seed",
+            FAIR,
             "the scores behind `ce` and `dlr` are scaled so that a hit on a codeword leads by 10",
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from multiway.schedule import order
+from multiway.schedule import order, unmade
 from multiway.statistics import Z
 from multiway.store import Store
 from multiway.studies.claims import claims
@@ -44,10 +44,15 @@ class Plan:
 
 
 def plan_study(study: Study, store: Store, seen: set[str]) -> Plan:
-    """The plan of a study, without the artifacts that are `seen` already; these are added to it."""
+    """The plan of a study, without the artifacts that are `seen` already; its own are added to it.
+
+    Args:
+        seen: keys of what other studies make, or was measured elsewhere.
+    """
     artifacts = order(study.artifacts())
-    left = [each for each in artifacts if each not in store and each.key not in seen]
-    seen.update(artifact.key for artifact in artifacts)
+    done = seen | {each.key for each in artifacts if each in store}
+    left = unmade(study.artifacts(), done)
+    seen.update(each.key for each in left)
     seeds = _seeds(study)
     ends = (min(seeds), max(seeds)) if seeds else None
     expected = [expected_difference(study.n or 0, count) for count in ends or ()]

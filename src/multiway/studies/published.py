@@ -13,6 +13,7 @@ from multiway.studies.catalogue import STUDIES, declare
 from multiway.studies.claims import claims
 from multiway.studies.result import StudyResult, load_results, read_result, result_path
 from multiway.studies.scales import scale_of
+from multiway.studies.verdict import reported_beside
 
 __all__ = ["check_claims", "check_current", "publish", "read_folder"]
 
@@ -56,11 +57,13 @@ def check_claims(result: StudyResult) -> None:
             raise _stale(f"{where} judges {other[0]} otherwise than the claim {one[0]} of today")
     if len(declared) != len(given):
         raise _stale(f"{where} judges {len(given)} claims; there are {len(declared)} today")
-    parts = {claim.id: claim.comparisons for claim in claims(result.name)}
+    by_id = {claim.id: claim for claim in claims(result.name)}
     for verdict in result.verdicts:
-        known = {(str(part), part.by) for part in parts[verdict.claim]}
+        known = {(str(part), part.by) for part in by_id[verdict.claim].comparisons}
         if not {(each.part, each.margin) for each in verdict.evidence} <= known:
             raise _stale(f"{where} judges {verdict.claim} by other comparisons than today's")
+        if verdict.evidence and verdict.reported != reported_beside(by_id[verdict.claim], verdict):
+            raise _stale(f"{where} shows another figure of the paper beside {verdict.claim}")
 
 
 def check_current(result: StudyResult) -> None:

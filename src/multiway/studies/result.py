@@ -34,6 +34,7 @@ __all__ = [
     "read_result",
     "result_path",
     "verdict_counts",
+    "weakest",
     "write_result",
 ]
 
@@ -124,7 +125,8 @@ class Verdict:
         why: a sentence with the figures.
         evidence: the differences that decided, the paper's own attack first.
         metric: of the differences.
-        reported: what the paper reports for the first of them; None where it has no figures.
+        reported: what the paper reports for the comparison that is nearest to failing on its own
+            objective; None where it has no figures.
         detects: of an undecided claim, the smallest effect that this size sees 4 times of 5.
         needs: of an undecided claim, how many seeds would decide it; None if no number would.
     """
@@ -179,6 +181,17 @@ def decide(evidence: Sequence[Evidence]) -> str:
     if any(each.inside and not each.above for each in evidence):
         return NO_EFFECT
     return UNDECIDED
+
+
+def weakest(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Of each objective the comparison that is nearest to failing, the paper's objective first."""
+    return [
+        min(
+            (each for each in evidence if each.objective == objective),
+            key=lambda each: each.interval.low - each.margin,
+        )
+        for objective in dict.fromkeys(each.objective for each in evidence)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -89,6 +89,13 @@ class Scale:
     few: bool = False
     trial: bool = False
 
+    def first_seeds(self, count: int) -> Scale:
+        """The same with no more than `count` seeds of everything."""
+        return replace(
+            self, seeds=self.seeds[:count], robust_seeds=self.robust_seeds[:count],
+            side_seeds=min(self.side_seeds, count),
+        )  # fmt: skip
+
     def robust_scale(self) -> Scale:
         """The same with the seeds of adversarially trained networks."""
         return replace(self, seeds=self.robust_seeds)
@@ -204,8 +211,8 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
     if not trial:
         return scale
     return replace(
-        scale, seeds=scale.seeds[:1], robust_seeds=scale.robust_seeds[:1], side_seeds=1, images=2,
-        hard_images=2, steps=2, long_steps=2, long_restarts=1, few=True, trial=True,
+        scale.first_seeds(1), images=2, hard_images=2, steps=2, long_steps=2, long_restarts=1,
+        few=True, trial=True,
     )  # fmt: skip
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from multiway.studies.artifacts import LastLayer
-from multiway.studies.cell_builders import Cells
+from multiway.studies.cell_builders import FAIR, Cells, four_encodings
 from multiway.studies.measures import FixedSigns
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
@@ -15,7 +13,6 @@ __all__ = ["declare"]
 TITLE = "Does the class fix the signs at the last layer?"
 PAPER = "section 3, Eq. 3"
 
-ENCODINGS = {"1ofK": "1ofk", "1ofK-MSE": "1ofk-mse", "padded": "padded", "RO": "ro"}
 COLUMNS = {"fixed by the class": "fixed", "signs of their own": "own"}
 
 
@@ -24,8 +21,7 @@ def declare(scale: Scale) -> Study:
     setting = scale.clean["A"]
     images = scale.test_images(setting)
     cells = Cells(scale, images)
-    for row, encoding in ENCODINGS.items():
-        model = partial(scale.clean_model, "A", encoding)
+    for row, model in four_encodings(scale).items():
         layers = tuple(LastLayer(model(seed), images) for seed in scale.seeds)
         for column, which in COLUMNS.items():
             cells.add(row, column, FixedSigns(layers, which), metric="share")
@@ -42,5 +38,5 @@ def declare(scale: Scale) -> Study:
         row_name="encoding",
         column_name="images",
         **cells.about(setting),
-        differs=("the paper derives it and does not measure it",),
+        differs=("the paper derives it and does not measure it", FAIR),
     )

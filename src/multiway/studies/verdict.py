@@ -23,12 +23,20 @@ from multiway.studies.result import (
     Evidence,
     Verdict,
     decide,
+    weakest,
 )
 from multiway.studies.scales import Scale
 from multiway.studies.study import CellSpec, Study
 from multiway.studies.verdict_words import WORST, effect_words, reason_for, shown
 
-__all__ = ["LEARNED", "WORST", "effect_of_note", "judge_claim", "reported_effect"]
+__all__ = [
+    "LEARNED",
+    "WORST",
+    "effect_of_note",
+    "judge_claim",
+    "reported_beside",
+    "reported_effect",
+]
 
 # The share of its one-hot twin's clean accuracy below which a network did not learn its task.
 LEARNED = 0.9
@@ -70,6 +78,7 @@ def judge_claim(claim: Claim, study: Study, scale: Scale, store: Store) -> Verdi
     except _Unjudged as error:
         return replace(blank, why=f"{error}.")
     evidence = tuple(_evidence(claim, part, reading.seeds(part)) for part in parts)
+    blank = replace(blank, reported=reported_beside(claim, replace(blank, evidence=evidence)))
     if scale.name == "smoke":
         found = shown(claim, evidence)
         text = f"A smoke run shows that everything works and judges nothing ({found})."
@@ -94,6 +103,13 @@ def reported_effect(claim: Claim, part: Comparison) -> float | None:
             return None
         sides.append(math.fsum(known) / len(known))
     return round(sides[0] - sides[1], 9)
+
+
+def reported_beside(claim: Claim, verdict: Verdict) -> float | None:
+    """The paper's effect in the comparison that is shown first, the one nearest to failing."""
+    nearest = weakest(verdict.evidence)[0].part
+    part = next(each for each in claim.comparisons if str(each) == nearest)
+    return reported_effect(claim, part)
 
 
 def effect_of_note(claim: Claim, part: Comparison) -> float:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from multiway.results import METRICS
 from multiway.studies.claims import Claim
-from multiway.studies.result import HOLDS, NO_EFFECT, ONLY_OWN, OPPOSITE, UNDECIDED, Evidence
+from multiway.studies.result import (
+    HOLDS,
+    NO_EFFECT,
+    ONLY_OWN,
+    OPPOSITE,
+    UNDECIDED,
+    Evidence,
+    weakest,
+)
 
 __all__ = ["WORST", "effect_words", "reason_for", "shown"]
 
@@ -22,13 +30,7 @@ def effect_words(claim: Claim, value: float) -> str:
 
 def shown(claim: Claim, evidence: Sequence[Evidence]) -> str:
     """The weakest comparison of each objective."""
-    return "; ".join(_one_figure(claim, weakest, evidence) for weakest in _weakest(evidence))
-
-
-def _weakest(evidence: Sequence[Evidence]) -> Iterator[Evidence]:
-    for objective in dict.fromkeys(each.objective for each in evidence):
-        some = [each for each in evidence if each.objective == objective]
-        yield min(some, key=lambda each: each.interval.low - each.margin)
+    return "; ".join(_one_figure(claim, each, evidence) for each in weakest(evidence))
 
 
 def _one_figure(claim: Claim, one: Evidence, evidence: Sequence[Evidence]) -> str:
@@ -41,7 +43,7 @@ def _one_figure(claim: Claim, one: Evidence, evidence: Sequence[Evidence]) -> st
 
 def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
     """The sentence beside the verdict `word`: the figures that decided it, and their power."""
-    chosen = list(_weakest(evidence))
+    chosen = weakest(evidence)
     if word == OPPOSITE:
         chosen = [next(each for each in evidence if each.opposite)]
     elif word == NO_EFFECT:
@@ -53,12 +55,12 @@ def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
         NO_EFFECT: "The whole interval is nearer to 0 than {note}, the effect of note",
         UNDECIDED: "The interval decides nothing",
     }[word]
-    weakest = min(chosen, key=lambda each: each.power)
+    least = min(chosen, key=lambda each: each.power)
     margin = chosen[0].margin
     words = first.format(
         margin=f"the margin of {effect_words(claim, margin)}" if margin else "0",
-        note=effect_words(claim, weakest.note),
+        note=effect_words(claim, least.note),
     )
     figures = "; ".join(_one_figure(claim, each, evidence) for each in chosen)
-    power = f"power {100 * weakest.power:.0f} % for {effect_words(claim, weakest.note)}"
+    power = f"power {100 * least.power:.0f} % for {effect_words(claim, least.note)}"
     return f"{words}: {figures}; {power}."

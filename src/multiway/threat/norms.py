@@ -63,7 +63,10 @@ class Linf(Threat):
 
     def step(self, images: Tensor, gradient: Tensor, size: float | Tensor) -> Tensor:
         """`images + size * sign(gradient)`."""
-        return images + aligned(size, images) * gradient.sign()
+        size = aligned(size, images)
+        if isinstance(size, Tensor):
+            return torch.addcmul(images, gradient.sign(), size)
+        return torch.add(images, gradient.sign(), alpha=size)
 
     def sample(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
         """Uniform in the cube of side `2 eps`; over the whole range where eps is infinite."""
@@ -219,8 +222,7 @@ class L1(_Round):
             # Of changes far larger than the radius, rounding leaves a little more than that.
             kept *= (radius / kept.abs().sum(dim=1, keepdim=True)).clamp_max(1)
             near = (center.double().flatten(1) + kept).view(images.shape).to(center)
-            inside = (shrink == 0).view(-1, *[1] * (images.ndim - 1))
-            return torch.where(inside, images, near).clamp(low, high)
+            return torch.where(column(shrink == 0, images), images, near).clamp(low, high)
 
         return project
 

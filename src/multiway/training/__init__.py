@@ -1,6 +1,5 @@
 """Training: recipes, the loop, and runs that survive a kill."""
 
-from multiway.training.clean_accuracy import accuracy
 from multiway.training.distributed import PRECISIONS, Team, check_shares, launched_size
 from multiway.training.jobs import (
     check_class_names,
@@ -13,10 +12,11 @@ from multiway.training.jobs import (
     prepare,
     train,
 )
-from multiway.training.loop import Job, Observer, run_job
+from multiway.training.loop import Job, run_job
+from multiway.training.measure import accuracy
+from multiway.training.observers import Observer, TensorBoard
 from multiway.training.recipe import Recipe, Schedule, load_recipe, recipe_names, recipe_of
 from multiway.training.run import Run, open_run
-from multiway.training.tensorboard import TensorBoard
 
 __all__ = [
     "PRECISIONS",

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import Tensor, nn
 
-from multiway.attacks.fast_network import PROBED, Arranged, Plan, plan_for, repeats
-from multiway.attacks.norm_folding import FoldedNorms, fold_norms
+from multiway.attacks.fast_layers import FastLayers
+from multiway.attacks.fast_network import (
+    DIFFERENT,
+    PROBED,
+    Arranged,
+    Plan,
+    arrangements,
+    plan_for,
+    repeats,
+)
+from multiway.checks import output_tensor
 from multiway.classifier import EncodedClassifier
 from multiway.errors import MultiwayError
 from multiway.objectives import bind
-from multiway.outputs import output_tensor
 
 __all__ = ["Adversary", "InnerAttack", "check_objective"]
 
@@ -181,7 +188,7 @@ class InnerAttack:
             self.goal = bind(model, adversary.objective, network=self.twin)
         # How the twin runs, once there are images to see it by.
         self.network: Arranged | None = None
-        self.norms: FoldedNorms | None = None
+        self.layers: FastLayers | None = None
 
     def __call__(
         self, images: Tensor, labels: Tensor, start: Tensor | None, share: float = 1.0
@@ -201,8 +208,8 @@ class InnerAttack:
             self.folded.load_state_dict(self.model.folded_head().state_dict())
         if self.network is None:
             self._prepare(images[:PROBED])
-        elif self.norms is not None:
-            self.norms.refresh()
+        elif self.layers is not None:
+            self.layers.refresh()
         low, high = (images - eps).clamp_min_(0), (images + eps).clamp_max_(1)
         points = images
         if start is not None:
@@ -225,15 +232,11 @@ class InnerAttack:
     def _prepare(self, few: Tensor) -> None:
         """Choose the plan by a `few` images; it has to repeat the twin's outputs."""
         expected, plan = self.twin(few), plan_for(self.twin, few)
-        if not plan.as_it_stands:
-            norms = fold_norms(self.twin, few)
-            for self.norms in (norms, None) if norms else (None,):
-                network = self.twin if self.norms is None else self.norms.network
-                for each in (plan, replace(plan, channels_last=False)):
-                    self.network = Arranged(network, each)
-                    if repeats(self.network, few, expected):
-                        return
-        self.norms, self.network = None, Arranged(self.twin, Plan(why=plan.why))
+        for network, layers, each in arrangements(self.twin, few, plan):
+            self.layers, self.network = layers, Arranged(network, each)
+            if each.as_it_stands or repeats(self.network, few, expected):
+                return
+        self.layers, self.network = None, Arranged(self.twin, Plan(why=DIFFERENT))
 
     def _anchor(self, images: Tensor) -> Tensor | None:
         """For TRADES the codes of the clean images, from which the attack drives away."""

@@ -17,8 +17,7 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 from multiway.errors import MultiwayError
-from multiway.training.collectives import ASKED, WorkerLost, all_reduce, collective
-from multiway.training.sync_batchnorm import share_norms
+from multiway.training.collectives import ASKED, WorkerLost, all_reduce, collective, share_norms
 
 __all__ = ["PRECISIONS", "Team", "check_shares", "launched_size"]
 
@@ -35,12 +34,9 @@ def launched_size() -> int:
 
     A Slurm job is only a team when several tasks run the command (`srun`).
     """
-    for name in ("WORLD_SIZE", "SLURM_NTASKS"):
-        if name == "SLURM_NTASKS" and "SLURM_PROCID" not in os.environ:
-            continue
-        if os.environ.get(name, "").isdigit():
-            return int(os.environ[name])
-    return 1
+    names = ("WORLD_SIZE", "SLURM_NTASKS") if "SLURM_PROCID" in os.environ else ("WORLD_SIZE",)
+    sizes = [os.environ[name] for name in names if os.environ.get(name, "").isdigit()]
+    return int(sizes[0]) if sizes else 1
 
 
 def check_shares(size: int, batch_size: int) -> None:

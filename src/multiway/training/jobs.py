@@ -18,12 +18,12 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
 from multiway.files import kind_of
 from multiway.heads import copy_start, find_head, get_head
-from multiway.memory import check_memory
+from multiway.machine import check_memory
 from multiway.randomness import isolated, seeded
 from multiway.results import versions
 from multiway.training.adversary import check_objective
-from multiway.training.lines import Lines
-from multiway.training.loop import Job, Observer, run_job
+from multiway.training.loop import Job, run_job
+from multiway.training.observers import Lines, Observer
 from multiway.training.recipe import Recipe, load_recipe
 from multiway.training.run import Run, open_run
 from multiway.weights import load_tensors, read_tensors
@@ -65,12 +65,8 @@ def prepare(
     """
     classes = len(data.classes)
     code = Encoding.make(encoding, classes, code_length, beta, code_seed, recipe.code_scale)
-    sizes = {
-        "outputs": code.codebook.length,
-        "channels": data.channels,
-        "size": _square_size(data),
-    }
-    architecture = {"name": backbone, **sizes}
+    size, outputs = _square_size(data), code.codebook.length
+    architecture = {"name": backbone, "outputs": outputs, "channels": data.channels, "size": size}
     network = first_weights(architecture, code, seed, "weights")
     model = EncodedClassifier(network, code, architecture=architecture)
     return make_job(model, data, recipe, seed=seed, code_seed=code_seed, validation=validation)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,31 +17,20 @@ from multiway.errors import MultiwayError
 from multiway.files import kind_of
 from multiway.randomness import generator, isolated, seeded
 from multiway.training.adversary import InnerAttack
-from multiway.training.clean_accuracy import accuracy
-from multiway.training.collectives import ASKED, WorkerLost
+from multiway.training.collectives import ASKED, WorkerLost, weigh_norms
 from multiway.training.distributed import Team, check_shares
-from multiway.training.losses import OuterLoss
-from multiway.training.overfitting import Watch, robust_accuracy, watched_images
+from multiway.training.losses import outer_loss
+from multiway.training.measure import Watch, accuracy, robust_accuracy, watched_images
+from multiway.training.observers import Observer
 from multiway.training.recipe import Recipe
 from multiway.training.run import Run, config_digest
 from multiway.training.state import TrainingState, load_state, save_state
-from multiway.training.sync_batchnorm import weigh_norms
 from multiway.weights import load_tensors, read_tensors, save_weights
 
-__all__ = ["Job", "Observer", "run_job"]
+__all__ = ["Job", "run_job"]
 
 # A loss this many times that of constant output has left the region where it could come back.
 DIVERGED = 1000.0
-
-
-class Observer(Protocol):
-    """Who watches a training."""
-
-    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
-        """Called a few times a second with the means of the epoch so far."""
-
-    def epoch(self, metrics: dict[str, Any]) -> None:
-        """Called with every line of metrics.jsonl."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +94,7 @@ class _Training:
         # The whole set lies on the device as bytes; a batch at a time becomes float there.
         self.images, self.labels = job.train.images.to(device), job.train.labels.to(device)
         self.limit = DIVERGED * self.model.encoding.silence
-        self.progress = TrainingState(fingerprint=config_digest(job.config))
+        self.progress = TrainingState.first(config_digest(job.config))
         # The model's buffers at the beginning of a step in hand; empty between two steps.
         self.means_before: list[Tensor] = []
         self.adversary = self.recipe.adversary
@@ -113,7 +102,7 @@ class _Training:
         if self.adversary is not None:
             self.inner = InnerAttack(self.model, self.adversary)
             self.watched = watched_images(job.train, self.seed, device)
-        self.outer = OuterLoss(self.model, team.setup(self.model), self.inner)
+        self.network = team.setup(self.model)
 
     def go(self, save_every: float) -> None:
         """Train to the last step."""
@@ -202,7 +191,9 @@ class _Training:
         start = None if start is None else start[mine.cpu()].to(images.device)
         allowed = self.adversary.share_at(progress.step, self.total) if self.adversary else 1.0
         with team.passes():
-            loss, codes = self.outer(to_float(images), labels, start, allowed)
+            loss, codes = outer_loss(
+                self.network, self.inner, to_float(images), labels, start, allowed
+            )
         right = int((self.model.encoding.decode(codes.detach()) == labels).sum())
         part = share * len(chosen)
         total, correct = team.sum(float(loss.detach()) * part, right if part else 0)

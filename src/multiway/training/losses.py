@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from torch import Tensor, cat, nn
 
-from multiway.classifier import EncodedClassifier
 from multiway.training.adversary import InnerAttack
 
-__all__ = ["OuterLoss"]
+__all__ = ["outer_loss"]
 
 
-class OuterLoss:
-    """The loss of a batch, before the weights move.
+def outer_loss(
+    network: nn.Module,
+    inner: InnerAttack | None,
+    images: Tensor,
+    labels: Tensor,
+    start: Tensor | None = None,
+    share: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """The mean loss of a batch, and the codes [N, L] of the images that it is about.
 
     | adversary | minimised |
     |---|---|
@@ -19,48 +25,25 @@ class OuterLoss:
     | `eq4` | (Loss(x') + lambda Loss(x)) / (1 + lambda), with x' from the inner attack |
     | `trades` | Loss(x) + weight * distance(f(x'), f(x)), see `Encoding.distance` |
 
+    The codes are those of the attacked images x' where somebody attacks.
+
     Args:
-        model: whose encoding's loss it is.
         network: the model, or what a team makes of it; called as the model is, once a batch, with
             clean and attacked images together.
         inner: who attacks; None for nobody.
+        start: noise, see `InnerAttack`.
+        share: of the full eps.
     """
-
-    def __init__(
-        self,
-        model: EncodedClassifier,
-        network: nn.Module,
-        inner: InnerAttack | None,
-    ) -> None:
-        self.model, self.network, self.inner = model, network, inner
-
-    def __call__(
-        self, images: Tensor, labels: Tensor, start: Tensor | None, share: float
-    ) -> tuple[Tensor, Tensor]:
-        """The mean loss, and the codes [N, L] of the images that it is about: the attacked ones.
-
-        Args:
-            start: noise, see `InnerAttack`.
-            share: of the full eps.
-        """
-        model = self.model
-        if self.inner is None:
-            loss, codes = self.network(images, labels, returns="codes")
-            return loss, codes
-        adversary = self.inner.adversary
-        attacked = self.inner(images, labels, start, share)
-        if adversary.outer == "trades":
-            codes, clean = self._codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
-            away = model.encoding.distance(codes, clean).mean()
-            loss = model.loss(clean, labels) + adversary.trades_weight * away
-        elif adversary.clean_weight:
-            codes, clean = self._codes(cat([attacked, images])).split(len(images))  # type: ignore[no-untyped-call]
+    if inner is not None:
+        model, adversary, clean_images = inner.model, inner.adversary, images
+        images = inner(images, labels, start, share)
+        if adversary.outer == "trades" or adversary.clean_weight:
+            both: Tensor = network(cat([images, clean_images]), returns="codes")
+            codes, clean = both.split(len(images))  # type: ignore[no-untyped-call]
+            if adversary.outer == "trades":
+                away = model.encoding.distance(codes, clean).mean()
+                return model.loss(clean, labels) + adversary.trades_weight * away, codes
             loss = model.loss(codes, labels) + adversary.clean_weight * model.loss(clean, labels)
-            loss = loss / (1 + adversary.clean_weight)
-        else:
-            loss, codes = self.network(attacked, labels, returns="codes")
-        return loss, codes
-
-    def _codes(self, images: Tensor) -> Tensor:
-        codes: Tensor = self.network(images, returns="codes")
-        return codes
+            return loss / (1 + adversary.clean_weight), codes
+    loss, codes = network(images, labels, returns="codes")
+    return loss, codes

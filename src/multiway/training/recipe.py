@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -19,11 +21,14 @@ from pydantic import (
 )
 
 from multiway.errors import MultiwayError, UnusableFile, choose, nearest
+from multiway.files import check_plain, read_text
 from multiway.training.adversary import Adversary
-from multiway.training.recipe_file import read_fields
 from multiway.validate import problem_of
 
-__all__ = ["Recipe", "Schedule", "load_recipe", "recipe_names", "recipe_of"]
+__all__ = ["Recipe", "Schedule", "load_recipe", "read_fields", "recipe_names", "recipe_of"]
+
+# Bytes: a recipe has about a thousand; a parser of YAML takes seconds for a megabyte.
+LARGEST = 2**16
 
 
 class Schedule(BaseModel):
@@ -158,9 +163,7 @@ class Recipe(BaseModel):
         said = ", ".join(f"{key} {getattr(self, key)} -> {value}" for key, value in changes.items())
         if "epochs" in changes:
             changes["steps"] = None
-        changed = said if self.changed == "nothing" else f"{self.changed}; {said}"
-        where = f"{self.name} with your options"
-        return _validated({**self.model_dump(), **changes, "changed": changed}, where)
+        return self._with(said, **changes)
 
     def with_adversary(self, kind: str | None, **changes: Any) -> Recipe:
         """This recipe with another adversary, or with changes to its own.
@@ -182,7 +185,7 @@ class Recipe(BaseModel):
                 raise MultiwayError(
                     f"--{option} is the adversary's, and there is none; say which: --adversary pgd"
                 )
-            return self if self.adversary is None else self._without()
+            return self if self.adversary is None else self._with("no adversary", adversary=None)
         before = {} if self.adversary is None else self.adversary.model_dump(exclude_unset=True)
         if kind is not None and before.get("kind", kind) != kind:
             # The steps of one kind are not those of another.
@@ -199,17 +202,17 @@ class Recipe(BaseModel):
         if fields == before:
             return self
         said = ", ".join(f"{key} {value}" for key, value in fields.items())
-        changed = f"adversary: {said}"
-        if self.changed != "nothing":
-            changed = f"{self.changed}; {changed}"
-        return _validated(
-            {**self.model_dump(), "adversary": fields, "changed": changed},
-            f"{self.name} with your options",
-        )
+        return self._with(f"adversary: {said}", adversary=fields)
 
-    def _without(self) -> Recipe:
-        changed = "no adversary" if self.changed == "nothing" else f"{self.changed}; no adversary"
-        return self.model_copy(update={"adversary": None, "changed": changed})
+    def _with(self, said: str, **changes: Any) -> Recipe:
+        """This recipe with `changes`, which `said` puts into words for `changed`."""
+        changed = said if self.changed == "nothing" else f"{self.changed}; {said}"
+        try:
+            return Recipe.model_validate({**self.model_dump(), **changes, "changed": changed})
+        except ValidationError as error:
+            raise MultiwayError(
+                f"recipe '{self.name} with your options': {_problem_of(error)}"
+            ) from None
 
 
 def _without_keys(values: dict[str, Any], *keys: str) -> dict[str, Any]:
@@ -260,13 +263,6 @@ def _read(path: Path) -> Recipe:
         raise UnusableFile(path, f"recipe '{path.stem}': {_problem_of(error)}") from None
 
 
-def _validated(values: dict[str, Any], where: str) -> Recipe:
-    try:
-        return Recipe.model_validate(values)
-    except ValidationError as error:
-        raise MultiwayError(f"recipe '{where}': {_problem_of(error)}") from None
-
-
 def _problem_of(error: ValidationError) -> str:
     """The first thing that is wrong; a misspelt field with what may have been meant."""
     for problem in error.errors(include_url=False):
@@ -277,3 +273,60 @@ def _problem_of(error: ValidationError) -> str:
             hint = nearest(field.rpartition(".")[2][:80], owner.model_fields)
             return f"unknown field '{field[:80]}': {hint}"
     return problem_of(error)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without what a list of fields does not need: aliases, keys that hide each other."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            # A few aliases of aliases stand for billions of values.
+            raise ValueError("it uses an alias (*); write the value out")
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = [str(key.value) for key, _ in node.value]
+        twice = [key for key in keys if keys.count(key) > 1]
+        if twice:
+            raise ValueError(f"'{twice[0][:60]}' is there twice; keep one of them")
+        return super().construct_mapping(node, deep=True)
+
+
+# YAML 1.1 takes 1e-3 for a text, as it lacks a dot.
+_PlainLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def read_fields(path: Path) -> dict[str, Any]:
+    """The fields in a YAML file: names with texts, numbers, yes or no, lists and more fields.
+
+    Raises:
+        UnusableFile: it is no YAML or holds something else; "FILE: what; what to do".
+    """
+    text = read_text(path, LARGEST)
+    try:
+        values = yaml.load(text, Loader=_PlainLoader)  # which is a SafeLoader
+        check_plain(values)
+    # Beside YAML's own errors: dates that do not exist, tags without a value, endless nesting.
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise UnusableFile(
+            path, f"the recipe {path} is not valid YAML: {reason}; compare it with docs/training.md"
+        ) from error
+    if not isinstance(values, dict) or not _is_plain(values):
+        raise UnusableFile(
+            path,
+            f"the recipe {path} is not a mapping of fields to values; write one 'name: value' a "
+            "line, with texts, numbers, true or false and lists of them",
+        )
+    return values
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether JSON could hold it: no dates, no sets, no numbers as names."""
+    if isinstance(value, dict):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in value.items())
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)

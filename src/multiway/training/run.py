@@ -26,7 +26,7 @@ from multiway.files import (
     write_atomic,
     write_json,
 )
-from multiway.locks import locked
+from multiway.machine import locked
 from multiway.results import Result, write_result
 from multiway.validate import Fields, validated
 
@@ -38,10 +38,11 @@ BEST = "best.safetensors"
 GOOD = "good.safetensors"
 LOCK = ".lock"
 
-# What a run's result depends on; the rest of config.json is for the reader.
-DETERMINING = ("classifier", "data", "recipe", "seed", "validation")
-# The same, in those runs that have it: the mark put in, what a thief started from, bfloat16.
-ALSO_DETERMINING = ("watermark", "theft", "precision")
+# What a run's result depends on; the rest of config.json is for the reader. Not every run has the
+# last three: the mark put in, what a thief started from, bfloat16.
+DETERMINING = (
+    "classifier", "data", "recipe", "seed", "validation", "watermark", "theft", "precision",
+)  # fmt: skip
 # Words about a recipe, which may be put better in another version.
 PROSE = ("source", "changed")
 
@@ -286,22 +287,22 @@ def open_run(directory: Path | str, config: dict[str, Any], resume: bool) -> Run
 
 def config_digest(config: dict[str, Any]) -> str:
     """A hash of what the result of a run depends on."""
-    relevant = {key: config[key] for key in DETERMINING}
-    relevant |= {key: config[key] for key in ALSO_DETERMINING if key in config}
-    relevant["recipe"] = {
-        key: relevant["recipe"][key] for key in relevant["recipe"] if key not in PROSE
-    }
-    return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_determining(config).encode()).hexdigest()
+
+
+def _determining(config: dict[str, Any]) -> str:
+    """What the result of a run depends on, as JSON."""
+    relevant = {key: config[key] for key in DETERMINING if key in config}
+    recipe = {key: value for key, value in config["recipe"].items() if key not in PROSE}
+    return json.dumps({**relevant, "recipe": recipe}, sort_keys=True)
 
 
 def _differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    old, new = _flat(before), _flat(json.loads(json.dumps(now)))
+    old, new = (_flat(json.loads(_determining(config))) for config in (before, now))
     return [
         f"{key} was {old.get(key)!r}, now {new.get(key)!r}"
         for key in sorted({*old, *new})
-        if key.split(".")[0] in (*DETERMINING, *ALSO_DETERMINING)
-        and key not in [f"recipe.{word}" for word in PROSE]
-        and old.get(key) != new.get(key)
+        if old.get(key) != new.get(key)
     ]
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
-from pydantic import Field, NonNegativeFloat, NonNegativeInt
+from pydantic import ConfigDict, Field, NonNegativeFloat, NonNegativeInt
 from torch import Tensor, nn
 
 from multiway.errors import MultiwayError, UnusableFile
@@ -25,21 +23,12 @@ REMEDY = "remove that file and start again with --resume: the training begins at
 KEPT = ("momentum_buffer", "exp_avg", "exp_avg_sq", "step")
 
 
-@dataclass
-class TrainingState:
+class TrainingState(Fields):
     """Where a training stands. The sums are over the steps of the epoch under way."""
 
-    step: int = 0
-    loss_sum: float = 0.0
-    correct: int = 0
-    seen: int = 0
-    seconds: float = 0.0
-    best_accuracy: float | None = None
-    ended: bool = False
-    fingerprint: str = field(default="", kw_only=True)
+    model_config = ConfigDict(frozen=False)
 
-
-class _ProgressFields(Fields):
+    fingerprint: str
     step: NonNegativeInt
     loss_sum: float
     correct: NonNegativeInt
@@ -47,13 +36,20 @@ class _ProgressFields(Fields):
     seconds: NonNegativeFloat
     best_accuracy: float | None = Field(ge=0, le=1)
     ended: bool
-    fingerprint: str
+
+    @classmethod
+    def first(cls, fingerprint: str) -> TrainingState:
+        """That of a training that has not begun; `fingerprint` is its configuration's."""
+        return cls(
+            fingerprint=fingerprint, step=0, loss_sum=0.0, correct=0, seen=0, seconds=0.0,
+            best_accuracy=None, ended=False,
+        )  # fmt: skip
 
 
 class _StateFields(Fields):
     """The texts beside the tensors: where the training stood, and what its optimiser keeps."""
 
-    progress: _ProgressFields
+    progress: TrainingState
     optimizer: list[str]
 
 
@@ -76,7 +72,7 @@ def save_state(
         if isinstance(value, Tensor)
     }
     tensors |= {f"optimizer.{name}": tensor for name, tensor in kept.items()}
-    metadata = {"progress": json.dumps(asdict(progress)), "optimizer": json.dumps(list(kept))}
+    metadata = {"progress": json.dumps(progress.model_dump()), "optimizer": json.dumps(list(kept))}
     write_tensors(tensors, path, metadata)
 
 
@@ -105,8 +101,10 @@ def load_state(
         ) from error
     except UnusableFile as error:
         raise UnusableFile(path, f"{error}; {REMEDY}") from error
-    optimizer.load_state_dict({"state": state, **_groups(optimizer)})
-    return TrainingState(**found.progress.model_dump())
+    # Learning rate and the rest come from the recipe, so the optimiser's own groups stand.
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    return found.progress
 
 
 def _optimizer_state(
@@ -140,8 +138,3 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         for name, tensor in tensors.items()
         if name.startswith(prefix)
     }
-
-
-def _groups(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    # Learning rate and the rest come from the recipe, so the optimiser's own groups stand.
-    return {"param_groups": optimizer.state_dict()["param_groups"]}

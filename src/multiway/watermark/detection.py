@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy.special import betaln, logsumexp
 from torch import nn
 
+from multiway.checks import output_tensor
 from multiway.data import ImageSet, to_float
 from multiway.errors import MultiwayError
-from multiway.outputs import output_tensor
 from multiway.results import Cell
 from multiway.statistics import Interval
 from multiway.training import accuracy

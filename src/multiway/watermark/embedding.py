@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import PositiveInt, ValidationError
 from torch import Tensor
 
 from multiway.data import ImageSet, check_confirmed, load, stratified_split
 from multiway.errors import MultiwayError
 from multiway.training import Job, Recipe, load_trained_on, prepare
+from multiway.validate import Fields, problem_of
 from multiway.watermark.mark import Mark, fitted, marked_images, source_images
 
 __all__ = ["Key", "check_all_classes", "embed", "halves", "load_key", "load_other", "make_key"]
@@ -21,6 +23,15 @@ __all__ = ["Key", "check_all_classes", "embed", "halves", "load_key", "load_othe
 # Which images are in which half of the test set: one division for everybody, so that nobody is
 # measured on what another has trained on.
 HALVES = 0
+
+
+class _KeyFields(Fields):
+    """What a run's configuration keeps of a `Key`."""
+
+    mark: dict[str, Any]
+    trained: PositiveInt
+    held_out: PositiveInt
+    held_out_sha256: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,34 +187,27 @@ def load_key(
     Raises:
         MultiwayError: the run carries no mark, or the data is not what it was.
     """
-    kept = config.get("watermark")
-    if not isinstance(kept, dict):
+    if not isinstance(config.get("watermark"), dict):
         raise MultiwayError(
             "the owner's run carries no mark; name one made by multiway watermark embed"
         )
-    absent = {"mark", "trained", "held_out", "held_out_sha256"} - set(kept)
-    if absent:
+    try:
+        kept = _KeyFields.model_validate(config["watermark"])
+    except ValidationError as error:
         raise MultiwayError(
-            f"the owner's run describes its mark without {min(absent)}; take its config.json as "
-            "multiway watermark embed wrote it"
-        )
-    counts = {name: kept[name] for name in ("trained", "held_out")}
-    for name, count in counts.items():
-        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise MultiwayError(
-                f"the owner's run says that {name} of its mark is {count!r}; it is a number of "
-                "images: take its config.json as multiway watermark embed wrote it"
-            )
-    mark = Mark.from_dict(kept["mark"])
+            f"the owner's run describes its mark wrongly: {problem_of(error)}; take its "
+            "config.json as multiway watermark embed wrote it"
+        ) from None
+    mark = Mark.from_dict(kept.mark)
     if mark.other is not None and other is None:
         check_confirmed(mark.other, "the owner's run", "--other")
     train, test = (load_trained_on(config, split, data_dir, data) for split in ("train", "test"))
     key = make_key(
-        mark, train, test, counts["trained"],
+        mark, train, test, kept.trained,
         other=load_other(mark if other is None else replace(mark, other=other), data_dir),
-        held_out=counts["held_out"],
+        held_out=kept.held_out,
     )  # fmt: skip
-    if key.held_out.sha256 != kept["held_out_sha256"]:
+    if key.held_out.sha256 != kept.held_out_sha256:
         raise MultiwayError(
             f"the held-out marked images are not those of the owner's run: {train.name} has "
             "changed since"
@@ -219,21 +223,15 @@ def load_other(mark: Mark, data_dir: Path | str | None) -> tuple[ImageSet, Image
 
 
 def embed(
-    train: ImageSet,
-    key: Key,
-    backbone: str,
-    encoding: str,
-    recipe: Recipe,
-    *,
-    seed: int = 0,
-    code_length: int | None = None,
-    beta: float | None = None,
-    code_seed: int = 0,
+    train: ImageSet, key: Key, backbone: str, encoding: str, recipe: Recipe, **options: Any
 ) -> Job:
     """The training of a marked network, for `multiway.training.train`.
 
     It is the ordinary one, on the task's images and the marked ones together. The unmarked images
     that the marked ones were made from stay in it, with their own labels.
+
+    Args:
+        options: `seed`, `code_length`, `beta` and `code_seed`, as `prepare` takes them.
     """
     both = replace(
         train,
@@ -241,9 +239,6 @@ def embed(
         labels=torch.cat([train.labels, key.trained.labels]),
         sha256="",
     )
-    job = prepare(
-        both, backbone, encoding, recipe,
-        seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
-    )  # fmt: skip
+    job = prepare(both, backbone, encoding, recipe, **options)
     job.config["watermark"] = key.as_dict()
     return job

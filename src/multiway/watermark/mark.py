@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from types import NoneType
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 from torch import Tensor
 
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError, choose
 from multiway.randomness import generator
+from multiway.validate import problem_of
 from multiway.watermark.font import draw_logo, draw_text, enlarged
 
 __all__ = ["KINDS", "Mark", "find_class", "fitted", "marked_images", "source_images"]
@@ -25,18 +27,6 @@ KINDS = ("content", "unrelated", "noise")
 STRENGTHS = {"content": 1.0, "unrelated": 1.0, "noise": 0.1}
 
 INK = 255
-
-# What the fields of a mark may be, where they come from a file.
-TYPES: dict[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "source": (int,),
-    "target": (int,),
-    "seed": (int,),
-    "text": (str, NoneType),
-    "scale": (int,),
-    "strength": (float, int, NoneType),
-    "other": (str, NoneType),
-}
 
 
 @dataclass(frozen=True)
@@ -68,6 +58,9 @@ class Mark:
         Zhang et al. 2018, "Protecting intellectual property of deep neural networks with
         watermarking".
     """
+
+    # What `from_dict` takes is what the fields say: no number in quotes, and no other fields.
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid")
 
     kind: str
     source: int
@@ -126,13 +119,10 @@ class Mark:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Mark:
         """The mark that `as_dict` described."""
-        known = {field.name for field in fields(cls)}
-        if not isinstance(values, dict) or not {"kind", "source", "target"} <= set(values) <= known:
-            raise MultiwayError(f"this does not describe a mark: {values!r}")
-        for name, value in values.items():
-            if not isinstance(value, TYPES[name]) or isinstance(value, bool):
-                raise MultiwayError(f"this does not describe a mark: its {name} is {value!r}")
-        return cls(**values)
+        try:
+            return TypeAdapter(cls).validate_json(json.dumps(values))
+        except ValidationError as error:
+            raise MultiwayError(f"this does not describe a mark: {problem_of(error)}") from None
 
     def mask(self, size: tuple[int, int]) -> Tensor:
         """Where a `content` mark puts ink on an image of `size` (H, W), bool [H, W].

@@ -67,9 +67,7 @@ def steal(
     start: str = "free",
     backbone: str | None = None,
     seed: int = 0,
-    code_length: int | None = None,
-    beta: float | None = None,
-    code_seed: int = 0,
+    **codes: Any,
 ) -> Job:
     """The training of a thief's network, for `multiway.training.train`.
 
@@ -81,6 +79,7 @@ def steal(
         half: the images that the thief has, see `halves`.
         start: one of `STARTS`; `scratch` takes nothing but the architecture.
         backbone: confirms a network that is code outside multiway, see `rebuild_backbone`.
+        codes: `code_length`, `beta` and `code_seed`, as `prepare` takes them.
 
     Raises:
         MultiwayError: `half` lacks a class, or has other classes than the stolen network; or there
@@ -101,10 +100,7 @@ def steal(
             f"backbone {architecture['name']} has no convolutions or normalisations to freeze: "
             "start free or scratch"
         )
-    job = prepare(
-        half, str(architecture["name"]), encoding, recipe,
-        seed=seed, code_length=code_length, beta=beta, code_seed=code_seed,
-    )  # fmt: skip
+    job = prepare(half, str(architecture["name"]), encoding, recipe, seed=seed, **codes)
     model = job.model
     _draw_anew(model, seed)
     if start != "scratch":

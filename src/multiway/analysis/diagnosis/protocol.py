@@ -11,12 +11,20 @@ from typing import Any
 from torch import Tensor, nn
 
 from multiway.analysis.diagnosis.attack_log import BUDGETS, AttackLog, Budget, Trial, device_of
-from multiway.analysis.diagnosis.blackbox_checks import missed_item, repeatable_item, run_black_box
+from multiway.analysis.diagnosis.blackbox_checks import (
+    distil,
+    missed_item,
+    repeatable_item,
+    run_black_box,
+)
 from multiway.analysis.diagnosis.checklist import Item, choose_claim, write_verdict
 from multiway.analysis.diagnosis.gradient_checks import (
     convergence_item,
     objectives_item,
     one_step_item,
+    radius_item,
+    run_sweep,
+    sweep_radii,
     zero_gradients_item,
 )
 from multiway.analysis.diagnosis.gradient_runs import (
@@ -25,9 +33,7 @@ from multiway.analysis.diagnosis.gradient_runs import (
     loss_curves,
     run_gradients,
 )
-from multiway.analysis.diagnosis.radius import radius_item, run_sweep, sweep_radii
 from multiway.analysis.diagnosis.readout import readout_item
-from multiway.analysis.diagnosis.substitute import distil
 from multiway.attacks import PGD
 from multiway.attacks.checks import check_images, check_model
 from multiway.attacks.names import attack_words

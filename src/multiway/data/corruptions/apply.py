@@ -1,20 +1,32 @@
-"""From bytes to corrupted bytes."""
+"""Corrupted images: computed here, or those that CIFAR-10-C publishes."""
 
 from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from multiway.data.catalog import DATASETS, data_directory
+from multiway.data.corruptions.fields import Streams
 from multiway.data.corruptions.kinds import KINDS, SEVERITIES
-from multiway.data.corruptions.streams import Streams
-from multiway.data.images import to_float
+from multiway.data.images import ImageSet, to_float
+from multiway.data.loading import load
 from multiway.errors import MultiwayError, choose
 
-__all__ = ["SMALLEST", "corrupt", "corrupt_with"]
+__all__ = [
+    "SMALLEST",
+    "check_official",
+    "corrupt",
+    "corrupt_with",
+    "official",
+    "source_name",
+]
+
+_NAME = "cifar10-c"
 
 # Pixels a side; below it pixelate and zoom have nothing left to work on.
 SMALLEST = 8
@@ -81,6 +93,43 @@ def corrupt_with(
                 raise MultiwayError(f"{kind} cannot work with {numbers}: {error}") from error
             corrupted[start : start + size] = (255 * changed.clamp(0, 1)).round()
     return corrupted
+
+
+def check_official(kinds: Iterable[str], data_dir: Path | str | None = None) -> None:
+    """Refuse to begin while a file of one of `kinds`, or the labels, is not there."""
+    folder = data_directory(data_dir) / "CIFAR-10-C"
+    source = DATASETS[_NAME].downloads[0].url
+    for file in (*(f"{kind}.npy" for kind in kinds), "labels.npy"):
+        if not (folder / file).is_file():
+            raise MultiwayError(
+                f"{_NAME}: {file} is not in {folder}; run `multiway data fetch {_NAME}`, or put "
+                f"the file there from {source}"
+            )
+
+
+def official(
+    data: ImageSet, kind: str, severity: int, data_dir: Path | str | None = None
+) -> Tensor:
+    """The images of `data`, the first N of CIFAR-10's test set, as CIFAR-10-C has them.
+
+    Returns:
+        uint8 [N, 3, 32, 32].
+
+    Raises:
+        MultiwayError: a file is missing or damaged, or its labels are not those of `data`.
+    """
+    published = load(f"{_NAME}/{kind}/{severity}", "test", data_dir)
+    if len(published) < len(data) or not torch.equal(published.labels[: len(data)], data.labels):
+        raise MultiwayError(
+            f"{published.name} holds {len(published)} images whose labels are not those of the "
+            f"{len(data)} of {data.name}: CIFAR-10-C corrupts the test set of cifar10, in its order"
+        )
+    return published.images[: len(data)]
+
+
+def source_name(published: bool) -> str:
+    """What corrupted images are called where figures are shown."""
+    return "CIFAR-10-C, published files" if published else "CIFAR-10-C-style corruptions"
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from multiway.data.corruptions.fields import Streams
 from multiway.data.corruptions.sampling import (
     filter_with,
     smooth,
@@ -13,7 +14,6 @@ from multiway.data.corruptions.sampling import (
     take_moved,
     zoom,
 )
-from multiway.data.corruptions.streams import Streams
 
 __all__ = ["defocus_blur", "gaussian_blur", "glass_blur", "motion_blur", "zoom_blur"]
 

@@ -10,9 +10,8 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from multiway.data.corruptions.fields import waves
+from multiway.data.corruptions.fields import Streams, waves
 from multiway.data.corruptions.sampling import sample
-from multiway.data.corruptions.streams import Streams
 
 __all__ = ["elastic_transform", "jpeg_compression", "pixelate"]
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from torch import Tensor
 
 from multiway.data.catalog import CORRUPTIONS
-from multiway.data.corruptions import blur, colour, digital, noise, weather
+from multiway.data.corruptions import blur, digital, pixels, weather
 
 __all__ = ["KINDS", "PAPER_KINDS", "SEVERITIES", "Constants", "Kind"]
 
@@ -37,11 +37,11 @@ class Kind:
 
 _ALL: dict[str, Kind] = {
     "gaussian_noise": Kind(
-        noise.gaussian_noise, ((0.04,), (0.06,), (0.08,), (0.09,), (0.10,)), (0.0,)
+        pixels.gaussian_noise, ((0.04,), (0.06,), (0.08,), (0.09,), (0.10,)), (0.0,)
     ),
-    "shot_noise": Kind(noise.shot_noise, ((500,), (250,), (100,), (75,), (50,)), (math.inf,)),
+    "shot_noise": Kind(pixels.shot_noise, ((500,), (250,), (100,), (75,), (50,)), (math.inf,)),
     "impulse_noise": Kind(
-        noise.impulse_noise, ((0.01,), (0.02,), (0.03,), (0.05,), (0.07,)), (0.0,)
+        pixels.impulse_noise, ((0.01,), (0.02,), (0.03,), (0.05,), (0.07,)), (0.0,)
     ),
     "defocus_blur": Kind(
         blur.defocus_blur,
@@ -70,8 +70,8 @@ _ALL: dict[str, Kind] = {
         weather.frost, ((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)), (1.0, 0.0)
     ),
     "fog": Kind(weather.fog, ((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)), (0.0, 3)),
-    "brightness": Kind(colour.brightness, ((0.05,), (0.1,), (0.15,), (0.2,), (0.3,)), (0.0,)),
-    "contrast": Kind(colour.contrast, ((0.75,), (0.5,), (0.4,), (0.3,), (0.15,)), (1.0,)),
+    "brightness": Kind(pixels.brightness, ((0.05,), (0.1,), (0.15,), (0.2,), (0.3,)), (0.0,)),
+    "contrast": Kind(pixels.contrast, ((0.75,), (0.5,), (0.4,), (0.3,), (0.15,)), (1.0,)),
     "elastic_transform": Kind(
         digital.elastic_transform,
         (
@@ -85,7 +85,9 @@ _ALL: dict[str, Kind] = {
     ),
     "pixelate": Kind(digital.pixelate, ((0.95,), (0.9,), (0.85,), (0.75,), (0.65,)), (1.0,)),
     "jpeg_compression": Kind(digital.jpeg_compression, ((80,), (65,), (58,), (50,), (40,)), None),
-    "speckle_noise": Kind(noise.speckle_noise, ((0.06,), (0.1,), (0.12,), (0.16,), (0.2,)), (0.0,)),
+    "speckle_noise": Kind(
+        pixels.speckle_noise, ((0.06,), (0.1,), (0.12,), (0.16,), (0.2,)), (0.0,)
+    ),
     "gaussian_blur": Kind(blur.gaussian_blur, ((0.4,), (0.6,), (0.7,), (0.8,), (1.0,)), (0.0,)),
     "spatter": Kind(
         weather.spatter,
@@ -99,7 +101,7 @@ _ALL: dict[str, Kind] = {
         (0.0, 1.0, 0.5, 0),
     ),
     "saturate": Kind(
-        colour.saturate, ((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)), (1.0, 0.0)
+        pixels.saturate, ((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)), (1.0, 0.0)
     ),
 }
 

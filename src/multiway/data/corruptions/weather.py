@@ -7,10 +7,9 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-from multiway.data.corruptions.colour import brightness_of, tint
-from multiway.data.corruptions.fields import crystals, plasma, waves
+from multiway.data.corruptions.fields import Streams, crystals, plasma, waves
+from multiway.data.corruptions.pixels import brightness_of, tint
 from multiway.data.corruptions.sampling import streak, zoom
-from multiway.data.corruptions.streams import Streams
 
 __all__ = ["fog", "frost", "snow", "spatter"]
 

@@ -96,12 +96,13 @@ function buildControls() {
     $(name).addEventListener("change", () => writeAddress(true));
   }
   $("controls").addEventListener("submit", (event) => event.preventDefault());
-  $("data").textContent = `${start.data}, ${start.images} test images`;
+  $("data").textContent = `Pick one of ${start.images} test images (${start.data}), attack it on one model, compare two.`;
 }
 
 function showControls() {
   for (const name of ["on", "other", "target"]) $(name).value = state[name];
   for (const name of ["attack", "objective"]) {
+    $(`${name}-words`).textContent = start.words[name][state[name]] ?? "";
     for (const input of $(name).querySelectorAll("input")) input.checked = input.value === state[name];
   }
   const known = start.models.find((model) => model.name === state.on);
@@ -181,7 +182,7 @@ async function showLook(answer, asked) {
   $("command").textContent = answer.command;
   $("python").textContent = answer.python;
   $("agreement").textContent = answer.agreement === null ? ""
-    : `The two gradients have the same sign at ${answer.agreement} % of the pixels; 50 % is chance. Each map has its own scale.`;
+    : `Gradients: a brighter pixel raises the objective where orange, lowers it where blue; each map has its own scale. The two have the same sign at ${answer.agreement} % of the pixels; 50 % is chance.`;
   [0, 1].forEach((index) => showGradient(answer.models[index], index));
   await Promise.all([...answer.models.map(showModel), draw($("path-plot"), answer.path)]);
   while ($("models").children.length > answer.models.length) $("models").lastChild.remove();
@@ -203,11 +204,12 @@ function showModel(model, index) {
   let card = $("models").children[index];
   if (!card) {
     card = make("article", "", { class: "model" });
-    card.append(make("h2"), make("dl"), make("div", "", { class: "plot" }));
+    card.append(make("h2"), make("p", "", { class: "hint" }), make("dl"), make("div", "", { class: "plot" }));
     $("models").append(card);
   }
   card.style.setProperty("--tint", model.colour);
   card.querySelector("h2").replaceChildren(model.name, make("small", model.role));
+  card.querySelector(".hint").textContent = model.trained;
   const facts = [];
   ["clean", "attacked"].forEach((moment, number) => {
     const right = model.right[number];

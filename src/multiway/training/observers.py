@@ -1,14 +1,39 @@
-"""Curves for TensorBoard, which is an optional extra."""
+"""Who watches a training: a line an epoch, and curves for TensorBoard."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from multiway.errors import MultiwayError
-from multiway.training.loop import Observer
 
-__all__ = ["TensorBoard"]
+__all__ = ["Lines", "Observer", "TensorBoard"]
+
+
+class Observer(Protocol):
+    """Who watches a training."""
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        """Called a few times a second with the means of the epoch so far."""
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        """Called with every line of metrics.jsonl."""
+
+
+class Lines:
+    """An observer that writes a line an epoch to stderr."""
+
+    def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
+        pass
+
+    def epoch(self, metrics: dict[str, Any]) -> None:
+        held_out = metrics.get("validation", {}).get("value")
+        more = "" if held_out is None else f", held out {held_out:.1%}"
+        sys.stderr.write(
+            f"epoch {metrics['epoch']}: loss {metrics['loss']:.4g}, accuracy "
+            f"{metrics['accuracy']:.1%}{more}, {metrics['seconds']:.0f} s\n"
+        )
 
 
 class TensorBoard:
@@ -20,7 +45,6 @@ class TensorBoard:
     """
 
     def __init__(self, inner: Observer, directory: Path | str) -> None:
-        directory = Path(directory)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
@@ -32,11 +56,9 @@ class TensorBoard:
         self._writer = SummaryWriter(str(directory))
 
     def step(self, step: int, total: int, loss: float, accuracy: float) -> None:
-        """Passed on."""
         self._inner.step(step, total, loss, accuracy)
 
     def epoch(self, metrics: dict[str, Any]) -> None:
-        """Write the numbers of the epoch, and pass them on."""
         for name in ("loss", "accuracy", "lr"):
             self._writer.add_scalar(name, metrics[name], metrics["step"])
         if "validation" in metrics:

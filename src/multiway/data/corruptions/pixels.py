@@ -1,4 +1,4 @@
-"""Brightness, contrast and saturation.
+"""Each pixel by itself: noise, brightness, contrast and saturation.
 
 Hue, saturation and value of HSV need not be computed: with V the largest and m the smallest
 channel, S = (V - m) / V, and at a fixed hue V - x is proportional to V * S in every channel.
@@ -6,15 +6,51 @@ channel, S = (V - m) / V, and at a fixed hue V - x is proportional to V * S in e
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from multiway.data.corruptions.streams import Streams
+from multiway.data.corruptions.fields import Streams
 
-__all__ = ["brightness", "brightness_of", "contrast", "saturate", "tint"]
+__all__ = [
+    "brightness",
+    "brightness_of",
+    "contrast",
+    "gaussian_noise",
+    "impulse_noise",
+    "saturate",
+    "shot_noise",
+    "speckle_noise",
+    "tint",
+]
 
 # How bright red, green and blue are to the eye (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
+
+
+def gaussian_noise(images: Tensor, streams: Streams, deviation: float) -> Tensor:
+    """x + deviation * n, n standard normal: low light."""
+    return images + deviation * streams.normal(*images.shape[1:])
+
+
+def shot_noise(images: Tensor, streams: Streams, photons: float) -> Tensor:
+    """Poisson(photons * x) / photons: light arrives in grains, `photons` of them for white."""
+    if math.isinf(photons):
+        return images
+    return streams.poisson(photons * images) / photons
+
+
+def impulse_noise(images: Tensor, streams: Streams, share: float) -> Tensor:
+    """A `share` of all values becomes 0 or 1, half of it each: salt and pepper, bit errors."""
+    drawn = streams.uniform(0, 1, *images.shape[1:])
+    peppered = torch.where(drawn < share / 2, 0.0, images)
+    return torch.where(drawn >= 1 - share / 2, 1.0, peppered)
+
+
+def speckle_noise(images: Tensor, streams: Streams, deviation: float) -> Tensor:
+    """x + deviation * x * n, n standard normal: noise as strong as the pixel is bright."""
+    return images + deviation * images * streams.normal(*images.shape[1:])
 
 
 def brightness_of(images: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from multiway.cli.time_left import FOLLOWS, Steady, TimeLeft
+from multiway.cli.progress import FOLLOWS, Steady, TimeLeft
 
 
 def test_exact_at_a_constant_speed() -> None:

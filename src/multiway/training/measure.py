@@ -1,26 +1,32 @@
-"""Watching an adversarial training: robust accuracy each epoch, and catastrophic overfitting."""
+"""What is measured in a training: clean and robust accuracy, and catastrophic overfitting."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from multiway.attacks import PGD, AttackWarning
+from multiway.attacks import PGD
+from multiway.attacks.base import untouched
+from multiway.attacks.checks import collect_warnings, warn
 from multiway.attacks.evaluation import predict
-from multiway.data import ImageSet, to_float
+from multiway.checks import output_tensor
+from multiway.data import ImageSet, batches, to_float
+from multiway.errors import MultiwayError
 from multiway.randomness import generator
 from multiway.statistics import Interval, proportion
 from multiway.threat import Linf
 from multiway.training.adversary import InnerAttack
 
-__all__ = ["Watch", "robust_accuracy", "watched_images"]
+__all__ = ["Watch", "accuracy", "robust_accuracy", "watched_images"]
 
 IMAGES = 500
 STEPS = 10
+
+# In a training's first epochs gradients may well vanish; how the network runs is its user's choice.
+NO_NEWS = ("zero-gradients", "as-it-stands")
 
 # A network that stands this much better against its own adversary than against PGD has learned
 # the adversary and not robustness. Honest trainings differ by a few points.
@@ -81,17 +87,45 @@ class Watch:
         return cls(own, robust_accuracy(model, images, labels, eps, seed), eps)
 
 
+@torch.no_grad()
+def accuracy(
+    model: nn.Module, data: ImageSet, device: torch.device | str = "cpu", batch_size: int = 500
+) -> Interval:
+    """The share of `data` that `model` classifies rightly, in eval mode, with its 95 % interval.
+
+    Raises:
+        MultiwayError: a score is not finite.
+    """
+    correct = 0
+    with untouched(model):
+        for images, labels in batches(data, batch_size, device):
+            scores = output_tensor(model(images), len(images))
+            if not bool(torch.isfinite(scores).all()):
+                raise MultiwayError(
+                    "the network's scores are not finite: its weights hold NaN or infinity, or "
+                    "overflow on these images"
+                )
+            if scores.shape[1] < len(data.classes):
+                raise MultiwayError(
+                    f"the network tells {scores.shape[1]} classes apart, but {data.name} has "
+                    f"{len(data.classes)}"
+                )
+            correct += int((scores.argmax(dim=1) == labels).sum())
+    return proportion(correct, len(data))
+
+
 def robust_accuracy(
     model: nn.Module, images: Tensor, labels: Tensor, eps: float, seed: int
 ) -> Interval:
     """Accuracy under PGD on the margin, STEPS steps of eps/4, at L-inf `eps`."""
     attack = PGD(Linf(eps), steps=STEPS, step_size=eps / 4, objective="margin")
     standing = 0
-    with warnings.catch_warnings():
-        # In a training's first epochs gradients may well vanish; that is no news.
-        warnings.simplefilter("ignore", AttackWarning)
+    with collect_warnings() as notes:
         for part, true in zip(images.split(IMAGES), labels.split(IMAGES), strict=True):  # type: ignore[no-untyped-call]
             standing += int((~attack(model, part, true, seed=seed).success).sum())
+    for kind, note in notes.items():
+        if kind not in NO_NEWS:
+            warn(kind, note.text, note.count, note.total)
     return proportion(standing, len(labels))
 
 

@@ -1,0 +1,218 @@
+"""Outcomes without the networks: all figures follow from them, on another machine and in parts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from small_studies import Small, make, shared_store
+from torch import Tensor
+
+from conftest import Command
+from multiway.artifact import Artifact, BuildContext
+from multiway.errors import UnusableFile
+from multiway.schedule import unmade
+from multiway.store import Store
+from multiway.studies import (
+    CellSpec,
+    Study,
+    collect_result,
+    load_outcomes,
+    measured_elsewhere,
+    plan_study,
+    save_outcomes,
+    scale_of,
+)  # fmt: skip
+from multiway.studies.artifacts import Measurement
+from multiway.studies.measures import Measure
+from multiway.studies.outcomes import _packed, _unpacked
+from multiway.weights import read_metadata, read_tensors, write_tensors
+
+SMOKE = scale_of("smoke")
+
+
+@dataclass(frozen=True)
+class Network(Artifact):
+    """What is expensive and stays behind."""
+
+    seed: int
+
+    def title(self) -> str:
+        return f"network {self.seed}"
+
+    def seconds(self) -> float:
+        return 100.0
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Shown(Measurement):
+    """Which of 11 images a network gets right, and a number for each."""
+
+    network: Network
+
+    def title(self) -> str:
+        return "show images"
+
+    def seconds(self) -> float:
+        return 1.0
+
+    def make(self, context: BuildContext) -> dict[str, Any]:
+        draw = torch.Generator().manual_seed(self.network.seed)
+        right = torch.rand(11, generator=draw) < 0.6
+        bend = torch.rand(11, generator=draw, dtype=torch.float64)
+        self.save(context, {"right": right, "bend": bend})
+        return {"n": 11, "seconds": 7.0, "warnings": {"odd": "an odd image"}}
+
+
+@dataclass(frozen=True)
+class Right(Measure):
+    shown: tuple[Shown, ...]
+
+    def values(self, store: Store) -> Tensor:
+        return torch.stack([each.tensors(store)["right"].double() for each in self.shown])
+
+
+def study_of(*seeds: int) -> Study:
+    measure = Right(tuple(Shown(Network(seed)) for seed in seeds))
+    return Study(
+        name="signs", title="?", question="?", paper="", chart="dots", column_name="?",
+        cells=(CellSpec("RO", "fixed by the class", measure, metric="share"),),
+        data="none", models="none", n=11, seeds=seeds,
+    )  # fmt: skip
+
+
+def measured(folder: Path, *seeds: int) -> tuple[Study, Store]:
+    study, store = study_of(*seeds), Store(folder).create()
+    make(study.artifacts(), store)
+    return study, store
+
+
+@given(st.lists(st.booleans(), max_size=70))
+def test_bits_come_back(values: list[bool]) -> None:
+    tensor = torch.tensor(values, dtype=torch.bool)
+    packed, count = _packed(tensor)
+    assert packed.numel() == -(-len(values) // 8)
+    assert torch.equal(_unpacked(Path("x"), {"k.right": packed}, "k", "right", count), tensor)
+
+
+def test_all_figures_follow_from_the_outcomes_without_the_networks(tmp_path: Path) -> None:
+    study, store = measured(tmp_path / "here", 0, 1, 2)
+    path = save_outcomes(study, "smoke", store, tmp_path / "outcomes")
+    assert path == tmp_path / "outcomes" / "signs-smoke.safetensors"
+    other = Store(tmp_path / "there").create()
+    assert load_outcomes([study], other, tmp_path / "outcomes") == 3
+    assert load_outcomes([study], other, tmp_path / "outcomes") == 0  # they are there now
+    assert not any(Network(seed) in other for seed in study.seeds)
+    here, there = (collect_result(study, SMOKE, each) for each in (store, other))
+    assert there.cells == here.cells
+    assert there.provenance.versions["torch"] == here.provenance.versions["torch"]
+    # Seven seconds for each measurement; what the networks took is not known there.
+    assert there.provenance.minutes == pytest.approx(3 * 7 / 60, abs=0.01)
+    assert there.provenance.warnings == here.provenance.warnings != ()
+    kept = Shown(Network(1)).tensors(other)["bend"]
+    torch.testing.assert_close(kept.double(), Shown(Network(1)).tensors(store)["bend"])
+
+
+def test_seeds_of_several_machines_come_together(tmp_path: Path) -> None:
+    outcomes = tmp_path / "outcomes"
+    for seeds in ((0, 1), (2,), (0,)):  # the last one must not lose what the first two brought
+        study, store = measured(tmp_path / f"store-{seeds}", *seeds)
+        save_outcomes(study, "smoke", store, outcomes)
+    whole, store = study_of(0, 1, 2), Store(tmp_path / "whole").create()
+    assert measured_elsewhere(outcomes) == {each.key for each in whole.artifacts()}
+    assert plan_study(whole, store, measured_elsewhere(outcomes)).left == 0
+    assert plan_study(whole, store, set()).left == 6
+    assert load_outcomes([whole], store, outcomes) == 3
+    assert (
+        unmade(whole.artifacts(), {each.key for each in whole.artifacts() if each in store}) == []
+    )
+
+
+def test_what_another_study_needs_is_not_taken(tmp_path: Path) -> None:
+    study, store = measured(tmp_path / "here", 0)
+    save_outcomes(study, "smoke", store, tmp_path / "outcomes")
+    other = Store(tmp_path / "there").create()
+    assert load_outcomes([study_of(5)], other, tmp_path / "outcomes") == 0
+    assert load_outcomes([study], other, tmp_path / "nowhere") == 0
+    assert save_outcomes(study_of(7), "smoke", other, tmp_path / "empty") is None
+
+
+def test_pictures_stay_behind(tmp_path: Path) -> None:
+    """Their arrays hold images of the data sets."""
+    study, store = measured(tmp_path / "here", 0, 1)
+    drawn = replace(study, pictures={"map": Shown(Network(1))})
+    path = save_outcomes(drawn, "smoke", store, tmp_path / "outcomes")
+    assert path is not None
+    assert measured_elsewhere(path.parent) == {Shown(Network(0)).key}
+
+
+def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """Changes the first entry of a file of outcomes."""
+
+    def edit(path: Path) -> None:
+        entries = json.loads(read_metadata(path)["outcomes"])
+        change(next(iter(entries.values())))
+        write_tensors(read_tensors(path), path, {"outcomes": json.dumps(entries)})
+
+    return edit
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "is not a whole safetensors file": lambda path: path.write_bytes(path.read_bytes()[:-5]),
+    "holds no outcomes of a study": lambda path: write_tensors({}, path),
+    "its outcomes are no JSON": lambda path: write_tensors({}, path, {"outcomes": "[" * 9}),
+    "seconds is -1": edited(lambda entry: entry.update(seconds=-1)),
+    "right of [0-9a-f]+ is not 300 bits": edited(lambda entry: entry["tensors"].update(right=300)),
+    "lacks the values left": edited(lambda entry: entry["tensors"].update(left=11)),
+}
+
+
+@pytest.mark.parametrize("told", DAMAGES)
+def test_damaged_outcomes_are_refused_and_nothing_of_them_is_taken(
+    tmp_path: Path, told: str
+) -> None:
+    study, store = measured(tmp_path / "here", 0)
+    path = save_outcomes(study, "smoke", store, tmp_path / "outcomes")
+    assert path is not None
+    DAMAGES[told](path)
+    other = Store(tmp_path / "there").create()
+    with pytest.raises(UnusableFile, match=told) as caught:
+        load_outcomes([study], other, path.parent)
+    assert "\n" not in str(caught.value)
+    assert not any(artifact in other for artifact in study.artifacts())
+
+
+def test_a_real_study_is_judged_by_its_outcomes(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    small = Small(tmp_path, shared_store(tmp_path_factory, "small-studies"))
+    study = small.study("signs")
+    make(study.artifacts(), small.store)
+    save_outcomes(study, "smoke", small.store, tmp_path / "outcomes")
+    other = Store(tmp_path / "there").create()
+    load_outcomes([study], other, tmp_path / "outcomes")
+    here, there = (collect_result(study, small.scale, each) for each in (small.store, other))
+    assert [each.value for each in there.cells] == pytest.approx([e.value for e in here.cells])
+    assert [each.verdict for each in there.verdicts] == [each.verdict for each in here.verdicts]
+
+
+def test_some_seeds_are_shown_and_not_written(in_process: Command, tmp_path: Path) -> None:
+    """Fig. 1 needs no network, and has no seeds to leave out."""
+    ran = in_process("reproduce", "intro", "--seeds", 1, "--store", "s", "--outcomes", "o")
+    assert ran.returncode == 0
+    assert "the figures of some of the seeds" in ran.stderr
+    assert "harmful share" in ran.stdout
+    assert not list((tmp_path / "s" / "results").iterdir())
+    plan = in_process("reproduce", "correlation", "--dry-run", "--json", "--store", "s",
+                      "--seeds", 1)  # fmt: skip
+    assert json.loads(plan.stdout)["studies"][0]["trainings"] == 4
