@@ -78,6 +78,8 @@ def _train(rank: int, folder: str) -> None:
         wrapped(IMAGES[rank::2], LABELS[rank::2]).backward()
         optimizer.step()
     torch.save(model.backbone.state_dict(), f"{folder}/{rank}.pt")
+    # The group must not go with the wrapper: PyTorch then waits for its own thread, now and then.
+    del wrapped
     torch.distributed.destroy_process_group()
 
 

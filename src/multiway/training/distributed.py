@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import gc
 import os
 import re
 import signal
@@ -195,7 +197,20 @@ def _join(device: torch.device) -> tuple[int, torch.device]:
         "nccl" if device.type == "cuda" else "gloo",
         rank=int(rank), world_size=launched_size(), timeout=PATIENCE,
     )  # fmt: skip
+    atexit.register(_part)
     return int(rank), device
+
+
+def _part() -> None:
+    """Leave the other processes, while Python is still there.
+
+    A thread of gloo needs the interpreter once more when a collective operation is over. Where that
+    has begun to end, the process aborts. And where the last to hold the group is a
+    DistributedDataParallel, which goes without letting others run, it waits for that thread for
+    ever; so what is left of it goes first.
+    """
+    gc.collect()
+    torch.distributed.destroy_process_group()
 
 
 def _first_host(nodes: str) -> str:
