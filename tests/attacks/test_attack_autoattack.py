@@ -207,18 +207,43 @@ def test_a_square_that_changes_nothing_is_not_asked_for() -> None:
     lead = (2 * labels - 1) * model.height(result.adversarial).detach()
     torch.testing.assert_close(lead, (2 * labels - 1) * model.height(images).detach() - gain)
     assert result.forwards.max() < 400
-    # The frame's own three looks come first and last; between them no image is asked for twice
-    # while its best point stays the same.
-    best: dict[int, Any] = {}
+    # The frame's own three looks come first and last; between them no image is asked for where it
+    # stands already.
+    best = dict(enumerate(images))
     for batch in seen[2:-1]:
+        stood = dict(best)
         for point in batch:
             owner = int((point - images).abs().flatten(1).amax(dim=1).argmin())
-            assert not torch.equal(point, best.get(owner, images[owner]))
-            height = float((1 - 2 * labels[owner]) * model.height(point[None]).detach())
-            if owner not in best or height > float(
-                (1 - 2 * labels[owner]) * model.height(best[owner][None]).detach()
-            ):
+            assert not torch.equal(point, stood[owner])
+            heights = [
+                float((1 - 2 * labels[owner]) * model.height(each[None]).detach())
+                for each in (point, best[owner])
+            ]
+            # Several squares are tried from one place, and the first that is better is kept.
+            if best[owner] is stood[owner] and heights[0] > heights[1]:
                 best[owner] = point
+
+
+def test_squares_tried_at_once_find_what_one_after_the_other_finds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = Perceptron((3, 7, 7))
+    images, labels = some(model, (3, 7, 7), 12)
+    seen: list[int] = []
+    handle = model.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    # From easy to out of reach, so that images leave at all times, and some never.
+    attack = Square(Linf(torch.logspace(-3, -0.5, 12).to(images)), queries=300)
+    results = []
+    for together in (1, 256):
+        monkeypatch.setattr("multiway.attacks.square.TOGETHER", together)
+        seen.clear()
+        results.append((attack(model, images, labels), len(seen)))
+    handle.remove()
+    (alone, calls), (ahead, fewer) = results
+    assert 0 < alone.success.sum() < len(images)
+    assert fewer < 0.7 * calls
+    for name in ("adversarial", "success", "forwards"):
+        assert torch.equal(getattr(alone, name), getattr(ahead, name)), name
 
 
 def test_small_images_are_too_small_for_square_in_l2() -> None:

@@ -31,6 +31,10 @@ HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 # and which way the hills lie. Signs that an image draws at once. What keeps divisors from zero.
 DRAWS, BLOCK, TINY = 5, 64, 1e-12
 
+# Points that a search asks for at once, where that many are wanted: fewer leave a processor idle.
+# The least share of squares that are taken to be kept, so that it is not divided by nothing.
+TOGETHER, LEAST = 256, 1e-3
+
 
 @dataclass(frozen=True)
 class Square(Attack):
@@ -39,6 +43,8 @@ class Square(Attack):
     It sees the scores of the model and never a gradient, so masked gradients do not stop it. An
     image ends with its first point that is misclassified, whatever `early_stop` says. A square
     that would change nothing is drawn like any other, but its answer is known and not asked for.
+    In L-inf several squares are tried at once; `forwards` counts those that one after the other
+    would have been tried for the same result, and the model sees more.
 
     Places of squares, and their colours in L-inf, depend on the seed and the step alone; whatever
     else is random is drawn from each image's own stream. So an image's result does not depend on
@@ -83,10 +89,7 @@ class Square(Attack):
         draws = torch.rand(
             self.queries - 1, DRAWS + shape[0], generator=generator(problem.seed, "square")
         )
-        for number, draw in enumerate(draws.tolist()):
-            if len(search.index) == 0:
-                break
-            search.step(_share(number), draw)
+        search.search(draws)
         return search.finish()
 
 
@@ -105,16 +108,15 @@ class _Search(ABC):
 
     def begin(self) -> None:
         """Make the first try."""
-        points = self.start()
-        self.keep(points, self.ask(points))
+        self.keep(self.start())
 
     @abstractmethod
     def start(self) -> Tensor:
         """The first try, [n, C, H, W]."""
 
     @abstractmethod
-    def step(self, share: float, draw: list[float]) -> None:
-        """Try a square of that `share` of the image; `draw` are numbers from 0 to 1."""
+    def search(self, draws: Tensor) -> None:
+        """Try one square after the other; `draws` [squares, ...] are numbers from 0 to 1."""
 
     def signs(self, count: int) -> Tensor:
         """Random signs from each image's own stream, [n, count]."""
@@ -122,41 +124,24 @@ class _Search(ABC):
         draws = [torch.rand(count, generator=stream) for stream in streams]
         return (2 * torch.stack(draws) - 1).sign().to(self.images)
 
-    def window(self, side: int, down: float, along: float) -> tuple[Any, ...]:
-        """The square at that share of the way down and along the image, as an index."""
-        top, left = (
-            int(at * (length - side + 1))
-            for at, length in zip((down, along), self.shape[1:], strict=True)
-        )
-        return ..., slice(top, top + side), slice(left, left + side)
-
-    def ask(self, points: Tensor, places: Tensor | None = None) -> Tensor:
-        """The attacker's lead at `points` of all images, or of those at `places` [m]."""
+    def ask(self, points: Tensor, places: Tensor) -> Tensor:
+        """The attacker's lead [m] at `points` [m, C, H, W] of the images at `places` [m]."""
         # A lead reads no images, so none are copied.
-        part = self.left
-        if places is None:
-            self.asked += 1
-        else:
-            self.asked[places] += 1
-            targets = None if part.targets is None else part.targets[places]
-            part = replace(part, labels=part.labels[places], targets=targets)
+        targets = None if self.left.targets is None else self.left.targets[places]
+        part = replace(self.left, labels=self.left.labels[places], targets=targets)
         return part.lead(part.network(points.reshape(-1, *part.images.shape[1:])))
 
-    def keep(self, points: Tensor, lead: Tensor) -> None:
-        """Keep those of `points` [n, C, H, W] that have a better `lead` [n]; the broken leave."""
-        better = self.compare(lead).view(-1, 1, 1, 1)
-        self.best = torch.where(better, points, self.best)
-        self.leave()
-
-    def compare(self, lead: Tensor) -> Tensor:
-        """Which images a new `lead` [n] is better for; it is theirs from now on."""
+    def keep(self, points: Tensor) -> None:
+        """Keep those of `points` [n, C, H, W] that have a better lead; the broken leave."""
+        lead = self.ask(points, torch.arange(len(points), device=points.device))
+        self.asked += 1
         better = lead > self.lead
-        self.lead = torch.maximum(self.lead, lead)
-        return better
+        self.best = torch.where(better.view(-1, 1, 1, 1), points, self.best)
+        self.lead = torch.where(better, lead, self.lead)
+        self.leave(self.lead > 0)
 
-    def leave(self) -> None:
-        """The images whose best point is broken are entered into the ledger and leave."""
-        gone = self.lead > 0
+    def leave(self, gone: Tensor) -> None:
+        """The images that are `gone` [n] are entered into the ledger and leave."""
         if bool(gone.any()):
             self._enter(gone)
             self.left = self.left.take(~gone)
@@ -176,9 +161,14 @@ class _Search(ABC):
 
 
 class _Squares(_Search):
-    """In L-inf every pixel is at one end of what it may be, and a square moves to one end."""
+    """In L-inf every pixel is at one end of what it may be, and a square moves to one end.
 
-    rows = (*_Search.rows, "low", "high")
+    Most squares change nothing for the better. So each image tries several at once from where it
+    stands, keeps the first that is better, and tries those after it again: what is found, and how
+    often the model had to be asked for it, is what one square after the other gives.
+    """
+
+    rows = (*_Search.rows, "low", "high", "done")
 
     def __init__(self, problem: Problem, shape: tuple[int, int, int]) -> None:
         super().__init__(problem, shape)
@@ -186,6 +176,7 @@ class _Squares(_Search):
         reach = radii(problem.threat, self.images).view(-1, 1, 1, 1)
         self.low = (self.images - reach).clamp_min(low)
         self.high = (self.images + reach).clamp_max(high)
+        self.done = torch.zeros_like(self.index)
 
     def start(self) -> Tensor:
         """Vertical stripes, each of a random end."""
@@ -193,32 +184,49 @@ class _Squares(_Search):
         signs = self.signs(channels * width).view(-1, channels, 1, width)
         return torch.where(signs > 0, self.high, self.low)
 
-    def step(self, share: float, draw: list[float]) -> None:
+    def search(self, draws: Tensor) -> None:
         _, height, width = self.shape
-        side = min(max(round(math.sqrt(share * height * width)), 1), height, width)
-        window = self.window(side, draw[0], draw[1])
-        up = [each > 0.5 for each in draw[DRAWS:]]
-        if all(up) or not any(up):
-            colour = (self.high if up[0] else self.low)[window]
-        else:
-            ends = torch.tensor(up, device=self.images.device)[:, None, None]
-            colour = torch.where(ends, self.high[window], self.low[window])
-        best = self.best[window]
-        before = best.clone()
-        changed = (colour != before).flatten(1).any(dim=1)
-        # The square is painted where it may stay, so that no image is copied for a query.
-        best.copy_(colour)
-        if bool(changed.all()):
-            better = self.compare(self.ask(self.best))
-        else:
-            places = changed.nonzero().squeeze(1)
-            if len(places) == 0:
-                return
-            lead = torch.full_like(self.lead, -math.inf)
-            lead[places] = self.ask(self.best.index_select(0, places), places)
-            better = self.compare(lead)
-        torch.where(better.view(-1, 1, 1, 1), colour, before, out=best)
-        self.leave()
+        # For each square the rows and columns that it covers, and the end of each channel.
+        side = torch.tensor([_side(_share(step), height, width) for step in range(len(draws))])
+        top, left = (
+            (draws[:, i].double() * (length - side + 1)).long()
+            for i, length in enumerate((height, width))
+        )
+        down, along = torch.arange(height), torch.arange(width)
+        rows = (down >= top[:, None]) & (down < (top + side)[:, None])
+        columns = (along >= left[:, None]) & (along < (left + side)[:, None])
+        ends = draws[:, DRAWS:] > 0.5
+        squares = [part.to(self.images.device) for part in (rows, columns, ends)]
+        accepted = 1.0
+        while len(self.index) and len(draws):
+            ahead = max(1, int(min(TOGETHER / len(self.index), 0.5 / accepted, len(draws))))
+            accepted = 0.5 * accepted + 0.5 * max(self._try(squares, ahead), LEAST)
+
+    def _try(self, squares: list[Tensor], ahead: int) -> float:
+        """Try the next `ahead` squares of each image; returns the share that was kept."""
+        number = torch.arange(ahead, device=self.images.device)
+        step = self.done[:, None] + number
+        within = step < len(squares[0])
+        rows, columns, ends = (part[step.clamp_max(len(part) - 1)] for part in squares)
+        inside = (rows[..., None] & columns[..., None, :]).unsqueeze(2)  # [n, ahead, 1, H, W]
+        colours = torch.where(ends[..., None, None], self.high[:, None], self.low[:, None])
+        points = torch.where(inside, colours, self.best[:, None])
+        changed = (points != self.best[:, None]).flatten(2).any(dim=2) & within
+        places = changed.nonzero()[:, 0]
+        lead = torch.full_like(changed, -math.inf, dtype=self.lead.dtype)
+        if len(places):
+            lead[changed] = self.ask(points[changed], places)
+        better = lead > self.lead[:, None]
+        found, first = better.any(dim=1), better.int().argmax(dim=1)
+        tried = within & ((number <= first[:, None]) | ~found[:, None])
+        chosen = found.nonzero()[:, 0], first[found]
+        self.best, self.lead = self.best.clone(), self.lead.clone()
+        self.best[found], self.lead[found] = points[chosen], lead[chosen]
+        self.asked += (changed & tried).sum(dim=1)
+        self.done += tried.sum(dim=1)
+        share = float(found.sum() / tried.sum().clamp_min(1))
+        self.leave((self.lead > 0) | (self.done == len(squares[0])))
+        return share
 
 
 class _Patches(_Search):
@@ -248,11 +256,17 @@ class _Patches(_Search):
             change[..., top : top + side, left : left + side] = signs[:, :, number] * hills
         return self._at(change)
 
-    def step(self, share: float, draw: list[float]) -> None:
+    def search(self, draws: Tensor) -> None:
+        for number, draw in enumerate(draws.tolist()):
+            if len(self.index) == 0:
+                break
+            self._step(_share(number), draw)
+
+    def _step(self, share: float, draw: list[float]) -> None:
         channels, height, width = self.shape
         side = max(round(math.sqrt(share * height * width)), 3)
         side = min(side + 1 - side % 2, height, width)
-        to, source = self.window(side, *draw[:2]), self.window(side, *draw[2:4])
+        to, source = self._window(side, *draw[:2]), self._window(side, *draw[2:4])
         change = self.best - self.images
         old, spare = change[to], (self.reach**2 - _square(change).sum(1, keepdim=True)).clamp_min(0)
         # What the two squares hold together, channel by channel, is spent on one of them.
@@ -265,8 +279,15 @@ class _Patches(_Search):
         new = new / (_square(new).sqrt() + TINY) * budget
         change[source] = 0
         change[to] = new
-        points = self._at(change)
-        self.keep(points, self.ask(points))
+        self.keep(self._at(change))
+
+    def _window(self, side: int, down: float, along: float) -> tuple[Any, ...]:
+        """The square at that share of the way down and along the image, as an index."""
+        top, left = (
+            int(at * (length - side + 1))
+            for at, length in zip((down, along), self.shape[1:], strict=True)
+        )
+        return ..., slice(top, top + side), slice(left, left + side)
 
     def _sign(self) -> Tensor:
         """The next sign of each image and channel, [n, C, 1, 1]; drawn many at a time."""
@@ -309,6 +330,11 @@ def _share(number: int) -> float:
     """The share of the image that is recoloured in step `number`, from 0."""
     halvings = sum(number > after for after in HALVED_AFTER)
     return FIRST_SHARE * 0.5**halvings
+
+
+def _side(share: float, height: int, width: int) -> int:
+    """The side of a square that covers that `share` of the image, in pixels."""
+    return min(max(round(math.sqrt(share * height * width)), 1), height, width)
 
 
 def fits_square(threat: Threat, images: Tensor) -> bool:
