@@ -6,7 +6,6 @@ import math
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
