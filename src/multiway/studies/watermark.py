@@ -50,12 +50,8 @@ THEFTS = {
     "cpu": Setting("cifar10", "resnet-8-strided", "cifar-cpu", {"epochs": 6}),
     "paper": Setting("cifar10", "preact-18", "cifar-steps", {"steps": 4000}),
 }
-# A mean squared error over L outputs has 2 / L of curvature in each, so the step that suits long
-# codes is far too long for short ones. With one grid for all, a thief's encoding would decide how
-# far it learns, and the mark that an unfinished head has not learned to show would seem lost.
-SHORT = {"smoke": (0.01,), "cpu": (0.01, 0.05, 0.2), "paper": (0.001, 0.01, 0.1)}
-LONG = {"smoke": (0.01,), "cpu": (0.2, 1.0, 4.0), "paper": (0.02, 0.2, 2.0)}
-RATES = {"1ofK": SHORT, "1ofK-MSE": SHORT, "padded": LONG, "RO": LONG}
+# The same for every encoding: codes of the matched scale train at the rates of one-hot labels.
+RATES = {"smoke": (0.01,), "cpu": (0.01, 0.05, 0.2), "paper": (0.001, 0.01, 0.1)}
 # Who begins with nothing learns longer where that is affordable.
 SCRATCH: dict[str, dict[str, Any]] = {"smoke": {}, "cpu": {"epochs": 15}, "paper": {}}
 # Rows of networks that never met the mark: some trained like the owner's, some like a thief's.
@@ -101,34 +97,33 @@ def declare(scale: Scale) -> Study:
     # Networks of minutes, whose figures vary by tenths: three trainings are enough.
     scale = replace(scale, seeds=scale.seeds[:3])
     networks, hidden = _Networks(scale, owner), _Networks(scale, HIDDEN[scale.name])
-    rates = {encoding: grid[scale.name] for encoding, grid in RATES.items()}
-    usual = {encoding: grid[len(grid) // 2] for encoding, grid in rates.items()}
+    rates = RATES[scale.name]
+    usual = rates[len(rates) // 2]
     # By row, the network, and its series and place in the chart: encoding, start and rate.
     rows: dict[str, tuple[ModelOf, str, float | None]] = {
         "stolen": (networks.stolen, "1ofK, owner", None),
         "unmarked": (networks.unmarked, "1ofK, unmarked", None),
     }
-    for encoding, rate in (("1ofK", rates["1ofK"][-1]), ("RO", usual["RO"])):
-        model = partial(networks.thief, encoding, "scratch", rate)
-        rows[f"scratch {encoding}"] = model, f"{encoding}, scratch", rate
+    for encoding in ("1ofK", "RO"):
+        model = partial(networks.thief, encoding, "scratch", rates[-1])
+        rows[f"scratch {encoding}"] = model, f"{encoding}, scratch", rates[-1]
     # As the paper does it: the one-hot thief fine-tunes everything, the RO thief its head. Both are
     # among the networks below, under another name.
     for encoding, start in (("1ofK", "free"), ("RO", "frozen")):
-        model = partial(networks.thief, encoding, start, usual[encoding])
+        model = partial(networks.thief, encoding, start, usual)
         rows[f"fine-tuned {encoding}"] = model, "", None
     for encoding in ENCODINGS:
         for start in ("frozen", "free"):
-            for rate in rates[encoding]:
+            for rate in rates:
                 name = f"{encoding}, {start}"
-                row = name if rate == usual[encoding] else f"{name}, lr {rate:g}"
+                row = name if rate == usual else f"{name}, lr {rate:g}"
                 rows[row] = partial(networks.thief, encoding, start, rate), name, rate
     rows["hidden, stolen"] = hidden.stolen, "hidden, owner", None
     for encoding in ENCODINGS:
         for start in ("frozen", "free"):
             # Without normalisation it needs the smallest rate.
-            rate = rates[encoding][0]
             name = f"hidden, {encoding}, {start}"
-            rows[name] = partial(hidden.thief, encoding, start, rate), name, rate
+            rows[name] = partial(hidden.thief, encoding, start, rates[0]), name, rates[0]
     shown = {
         row: tuple(
             Recognised(model(seed), networks.marked, 4 if scale.trial else None)
@@ -159,11 +154,9 @@ def declare(scale: Scale) -> Study:
         cells=tuple(cells.declared),
         data=data_in_words(owner.data),
         models=f"owner: {owner}; hidden: {HIDDEN[scale.name]}; thieves: recipe {theft.recipe}, "
-        f"{in_words(theft.changes)}, lr "
-        f"{_grid(rates['1ofK'])} (1ofK, 1ofK-MSE) or {_grid(rates['RO'])} (padded, RO); from "
-        f"scratch: {in_words({**theft.changes, **SCRATCH[scale.name]})}, lr "
-        f"{rates['1ofK'][-1]:g} (1ofK), {usual['RO']:g} (RO); half of the test set fine-tunes, the "
-        "other measures",
+        f"{in_words(theft.changes)}, lr {' / '.join(f'{rate:g}' for rate in rates)}; from scratch: "
+        f"{in_words({**theft.changes, **SCRATCH[scale.name]})}, lr {rates[-1]:g}; half of the test "
+        "set fine-tunes, the other measures",
         n=None,
         seeds=scale.seeds,
         differs=(
@@ -174,7 +167,3 @@ def declare(scale: Scale) -> Study:
             "leaves free",
         ),
     )
-
-
-def _grid(rates: tuple[float, ...]) -> str:
-    return " / ".join(f"{rate:g}" for rate in rates)
