@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import re
 import shlex
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -323,3 +324,34 @@ def test_the_picture_is_what_the_code_draws(tmp_path: Path) -> None:
     committed = (ROOT / "docs/figures/intro.svg").read_text()
     # Matplotlib versions may lay out a letter otherwise; the number of drawn paths tells more.
     assert drawn.count("<path") == committed.count("<path")
+
+
+def figures(part: Any) -> Iterator[tuple[float, float, float]]:
+    """Every figure of a published result with its bounds: of cells, and of comparisons."""
+    if isinstance(part, dict) and "low" in part:
+        found = part.get("value", part.get("difference")), part["low"], part["high"]
+        if None not in found:
+            yield found  # type: ignore[misc]
+    for inner in part.values() if isinstance(part, dict) else part:
+        if isinstance(inner, dict | list):
+            yield from figures(inner)
+
+
+def test_the_readme_says_what_was_published() -> None:
+    """The undefended networks, in percent, points or as they are; "lower by" turns the sign."""
+    text = (ROOT / "README.md").read_text()
+    table = text[text.index("## What was found so far") : text.index("| the paper | measured")]
+    published = [json.loads(path.read_text()) for path in (ROOT / "results").glob("*.json")]
+    known = {
+        tuple(f"{unit * number:.{digits}f}" for number in (value, *(low, high)[:: int(sign)]))
+        for each in published for value, low, high in figures(each) for sign in (1, -1)
+        for unit, digits in ((100 * sign, 1), (sign, 2), (sign, 3))
+    }  # fmt: skip
+    shown = re.findall(r"([-+]?[\d.]+) \[([-\d.]+), ([-\d.]+)\]", table)
+    assert len(shown) >= 8
+    for value, low, high in shown:
+        assert (value.lstrip("+"), low, high) in known, f"{value} [{low}, {high}]"
+    pairs = re.findall(r"(\d+\.\d)\s+and\s+(\d+\.\d) %", table)
+    assert len(pairs) >= 8
+    alone = {value for value, _, _ in known}
+    assert {value for pair in pairs for value in pair} <= alone

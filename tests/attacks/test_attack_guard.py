@@ -18,6 +18,7 @@ from attack_models import Perceptron
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from multiway.analysis import diagnose
 from multiway.attacks import (
     APGD,
     FGSM,
@@ -338,18 +339,21 @@ def test_a_sound_model_gives_no_warning() -> None:
     ("change", "says"),
     [
         ({"labels": None}, "labels are missing"),
-        ({"labels": [0, 1, 2, 3]}, "labels are list"),
-        ({"labels": TRUE.float()}, "labels are float32"),
+        ({"labels": "abcd"}, "labels are str; give a tensor or an array of numbers"),
+        ({"labels": TRUE + 0.5}, "labels are not whole numbers"),
         ({"labels": TRUE + 1}, "labels run from 1 to 4"),
         ({"labels": TRUE - 1}, "labels run from -1 to 2"),
         ({"labels": TRUE[:3]}, "4 images and 3 labels"),
         ({"labels": TRUE[:, None]}, "labels have shape"),
         ({"targets": TRUE}, "4 of 4 targets equal the label"),
         ({"targets": TRUE + 4}, "targets run from 4 to 7"),
+        ({"targets": "abcd"}, "targets are str; give a tensor or an array of numbers"),
+        ({"targets": [0.5] * 4}, "targets are not whole numbers"),
         ({"images": SOME[:0]}, "at least one image"),
         ({"images": SOME[0]}, r"images have shape \[6\]"),
-        ({"images": SOME.numpy()}, "images are ndarray"),
-        ({"images": (255 * SOME).byte()}, r"images are torch.uint8; .*images.float\(\) / 255"),
+        ({"images": [list("abcdef")] * 4}, "images are list; give a tensor or an array of numbers"),
+        ({"images": DataLoader(TensorDataset(SOME, TRUE))}, "images are DataLoader; give a tensor"),
+        ({"images": (255 * SOME).int()}, r"images are torch.int32; .*images.float\(\) / 255"),
         (
             {"images": 255 * SOME},
             "images run from .* to .*, outside the bounds .*divide them by 255",
@@ -369,8 +373,9 @@ def test_a_sound_model_gives_no_warning() -> None:
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: type(a).__name__)
 def test_bad_input(attack: Attack, change: dict[str, Any], says: str) -> None:
     given = {"model": Perceptron((6,)), "images": SOME, "labels": TRUE, **change}
-    with pytest.raises(MultiwayError, match=says):
+    with pytest.raises(MultiwayError, match=says) as error:
         attack(**given)
+    assert "\n" not in str(error.value)
 
 
 def test_eps_for_another_number_of_images() -> None:
@@ -443,6 +448,10 @@ def test_a_number_is_no_threat_model() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(16, 3))
     with pytest.raises(MultiwayError, match=r"threat model is 0\.1; give it a norm, as in FGSM"):
         FGSM(number)(network, images, labels)
+    with pytest.raises(MultiwayError, match=r"threat model is 0\.1; give it a norm, as in FGSM"):
+        evaluate(network, images, labels, [FGSM(Linf(0.1)), FGSM(number)])
+    with pytest.raises(MultiwayError, match=r"needs a threat model: .*, not 0\.1"):
+        diagnose(network, images, labels, number)
 
 
 def test_attacks_without_labels_are_told_by_name() -> None:

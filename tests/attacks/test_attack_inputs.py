@@ -64,6 +64,25 @@ def test_evaluate_takes_them_all(kind: str, expected: mw.attacks.Evaluation) -> 
     torch.testing.assert_close(found.adversarial, expected.adversarial, atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("attack", [ATTACK, mw.FGSM(mw.Linf(0.15)), mw.DDN(steps=5)])
+def test_an_attack_takes_arrays(attack: mw.attacks.Attack) -> None:
+    """The same points as from tensors, bit for bit."""
+    bytes_and_numbers = (BYTES.numpy(), LABELS.int().numpy())
+    for images, labels in [bytes_and_numbers, (FLOATS.numpy(), LABELS.tolist()), (BYTES, LABELS)]:
+        found, expected = attack(MODEL, images, labels), attack(MODEL, FLOATS, LABELS)
+        assert torch.equal(found.adversarial, expected.adversarial)
+        assert torch.equal(found.success, expected.success)
+    assert int(found.success.sum()) > 0
+    assert found.linf.max() > 0
+
+
+def test_targets_are_an_array_too() -> None:
+    targets = (LABELS + 1) % 3
+    found = ATTACK(MODEL, FLOATS.numpy(), LABELS.numpy(), targets.numpy())
+    assert torch.equal(found.adversarial, ATTACK(MODEL, FLOATS, LABELS, targets).adversarial)
+    assert not torch.equal(found.adversarial, ATTACK(MODEL, FLOATS, LABELS).adversarial)
+
+
 @pytest.mark.parametrize("kind", WHOLE)
 def test_transfer_and_correlate_take_them(kind: str) -> None:
     models = {"a": MODEL, "b": network(1)}

@@ -1,12 +1,14 @@
-"""Times left: right where the speed is constant, steady where it is not."""
+"""Times left: right where the speed is constant, steady where it is not; what a bar shows."""
 
 from __future__ import annotations
 
+import io
 import random
 
 import pytest
+from rich.console import Console
 
-from multiway.cli.progress import FOLLOWS, Steady, TimeLeft
+from multiway.cli.progress import FOLLOWS, Steady, TimeLeft, TrainingProgress
 
 
 def test_exact_at_a_constant_speed() -> None:
@@ -52,3 +54,18 @@ def test_a_new_estimate_is_followed_within_seconds() -> None:
         value = shown.follow(1000.0, second)
     # It counts down by a second a second, which leaves it behind by FOLLOWS seconds at most.
     assert 1000 - FOLLOWS - 0.05 * 900 < value < 1000
+
+
+def test_before_the_first_step_there_is_no_loss_to_show() -> None:
+    training = TrainingProgress("a run")
+
+    def shown() -> str:
+        console = Console(width=120, file=io.StringIO(), record=True)
+        console.print(training.bar.get_renderable())
+        return console.export_text()
+
+    assert "a run" in shown()
+    assert "loss" not in shown()
+    assert "nan" not in shown()
+    training.step(1, 10, 2.25, 0.125)
+    assert "loss 2.25  accuracy 12.5%" in shown()

@@ -15,6 +15,15 @@ from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS
 
 COPYING = ["clipboard-read", "clipboard-write"]
 
+# The words of the plots that leave the box of theirs.
+CUT = """[...document.querySelectorAll('.plot')].flatMap((plot) => {
+  const box = plot.getBoundingClientRect();
+  return [...plot.querySelectorAll('text')].filter((text) => {
+    const { left, right, width } = text.getBoundingClientRect();
+    return width && (left < box.left - 1 || right > box.right + 1);
+  }).map((text) => text.textContent);
+})"""
+
 
 @pytest.fixture
 def page(chromium: Browser, server: Server) -> Iterator[Page]:
@@ -185,6 +194,21 @@ def test_two_pages_at_once_light_and_dark_on_narrow_screens(
         assert "Stop 2 of 6" in dark.inner_text("#tour-title")
         for page, paper in ((light, "rgb(245, 246, 248)"), (dark, "rgb(20, 23, 27)")):
             assert page.evaluate("document.documentElement.scrollWidth") == 390
+            assert page.evaluate(CUT) == []
             assert page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
             ink = page.evaluate("document.getElementById('path-plot').layout.font.color")
             assert ink == page.evaluate("getComputedStyle(document.body).color")
+
+
+def test_the_chosen_image_is_in_sight_on_a_narrow_screen(chromium: Browser, server: Server) -> None:
+    with silent_page(chromium, 390, 844, server.address) as page:
+        page.goto(f"{server.address}?image=20")
+        settle(page)
+        chosen, strip = (
+            page.locator(where).bounding_box()
+            for where in ("#thumbnails label:has(:checked)", "#thumbnails")
+        )
+        assert chosen is not None
+        assert strip is not None
+        assert strip["x"] <= chosen["x"]
+        assert chosen["x"] + chosen["width"] <= strip["x"] + strip["width"]

@@ -17,7 +17,7 @@ from multiway.explore.compute import look
 from multiway.explore.settings import ATTACKS
 from multiway.explore.tour import Stop, make_tour
 from multiway.explore.tour_texts import sign_test
-from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe, margin_words
 from multiway.objectives import OBJECTIVES
 
 EPS, LARGEST = 0.2, 0.5
@@ -96,7 +96,7 @@ def test_what_is_said_of_the_image_is_what_the_stop_shows(
         view = look(models, image, int(explorer.labels[stop.settings.image]), stop.settings)
         attacked = view.models[0]
         before, after = attacked.margin
-        assert f"its margin goes from {before:.1f} to {after:.1f}" in stop.text
+        assert f"its margin goes from {margin_words(before)} to {margin_words(after)}" in stop.text
         still = attacked.decision[0] == attacked.decision[1]
         said = f"{attacked.name} {'still' if still else 'now'} says {classes[attacked.decision[1]]}"
         assert said in stop.text
@@ -119,6 +119,7 @@ def test_claims_follow_the_figures_and_not_the_names(explorer: Explorer) -> None
     misled = clearly_more(own, margin)
     assert ("misled the attacker" in stops[3].text) == (misled > 0)
     assert ("did not mislead" in stops[3].text) == (misled <= 0)
+    assert ("the flaw" in stops[3].title) == (misled > 0)
     direct = clearly_more(right("1ofk", "own", "ro"), margin)
     assert ("says little about it" in stops[4].text) == (direct > 0)
 
@@ -131,6 +132,7 @@ def test_claims_follow_the_figures_and_not_the_names(explorer: Explorer) -> None
     stops = tour(explorer, {"1ofk": explorer.models["1ofk"], "ro": broken})
     assert "can be seen in 0 of the first" in stops[0].text
     assert "did not mislead" in stops[3].text
+    assert "the flaw" not in stops[3].title
     assert "look robust" not in stops[2].text
 
 
@@ -163,7 +165,7 @@ def test_every_choice_has_words() -> None:
 def test_where_each_breaks_is_said_of_both(stops: tuple[Stop, ...]) -> None:
     text = stops[5].text
     for name in ("1ofk", "ro"):
-        assert re.search(rf"{name} breaks on own at (0\.\d+|none up to 0\.5)", text)
+        assert re.search(rf"{name} breaks on `own` at (0\.\d+|none up to 0\.5)", text)
     assert re.search(r"breaks first|same eps|alone breaks|Neither breaks", text)
 
 

@@ -8,7 +8,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from multiway.attacks.checks import (
     check_labels_and_targets,
     check_model,
     check_scores,
+    check_threat,
     clean_scores,
     warn,
     warn_if_random,
@@ -27,6 +28,7 @@ from multiway.attacks.checks import (
 from multiway.attacks.fast_network import DIFFERENT, Arranged, FastNetwork, agree, fast_network
 from multiway.attacks.result import AttackResult, Attempt
 from multiway.checks import NO_DECISION, decisions, output_tensor
+from multiway.data import class_numbers, labelled_images
 from multiway.objectives import Goal, default_objective, lead
 from multiway.randomness import seeded
 from multiway.threat import L2, Linf, Threat, column
@@ -148,17 +150,18 @@ class Attack(ABC):
     def __call__(
         self,
         model: nn.Module,
-        images: Tensor,
-        labels: Tensor,
-        targets: Tensor | None = None,
+        images: Any,
+        labels: Any,
+        targets: Any = None,
         seed: int = 0,
     ) -> AttackResult:
         """Attack `model` at `images` [N, ...] of the classes `labels` [N].
 
         Args:
             model: any classifier with scores or logits [N, K].
-            images: float, inside the bounds of the threat model.
-            labels: the true classes, int64.
+            images: a tensor or a NumPy array, inside the bounds of the threat model. Floats of an
+                array become float32; bytes are divided by 255.
+            labels: the true classes; a tensor, an array or a list of whole numbers.
             targets: the classes to be mistaken for, [N]; None to be content with any wrong one.
             seed: of all randomness in the attack.
 
@@ -166,6 +169,9 @@ class Attack(ABC):
             MultiwayError: the input cannot be attacked; the text says why and what to do.
         """
         check_model(model)
+        check_threat(self.threat)
+        images, labels = labelled_images(images, labels, self.threat.bounds)
+        targets = None if targets is None else class_numbers(targets, "targets")
         check_images(images, self.threat)
         attack = self.on(model)
         with untouched(model), torch.inference_mode(False), torch.no_grad():

@@ -27,6 +27,7 @@ __all__ = [
     "check_model",
     "check_placement",
     "check_scores",
+    "check_threat",
     "clean_scores",
     "collect_warnings",
     "warn",
@@ -110,17 +111,20 @@ def check_count(name: str, value: int) -> None:
         raise MultiwayError(f"{name} is a whole number, 1 or more (to {MOST}), not {value!r}")
 
 
-def check_images(images: Tensor, threat: Threat) -> None:
-    """Refuse images that are not float [N, ...] inside the bounds, or not one for each eps."""
+def check_threat(threat: Threat) -> None:
+    """Refuse what is no threat model, such as a bare eps."""
     if not isinstance(threat, Threat):
         raise MultiwayError(
             f"the attack's threat model is {threat!r}; give it a norm, as in FGSM(Linf(0.1))"
         )
-    if not isinstance(images, Tensor) or not images.is_floating_point():
-        kind = images.dtype if isinstance(images, Tensor) else type(images).__name__
+
+
+def check_images(images: Tensor, threat: Threat) -> None:
+    """Refuse images that are not float [N, ...] inside the bounds, or not one for each eps."""
+    if not images.is_floating_point():
         raise MultiwayError(
-            f"images are {kind}; they must be a float tensor [N, ...] (images.float() / 255 "
-            "for bytes, torch.from_numpy(images) for arrays; evaluate takes arrays as they are)"
+            f"images are {images.dtype}; they must be float [N, ...], or uint8 from 0 to 255: "
+            "images.float() / 255"
         )
     if images.ndim < 2 or images.numel() == 0:
         raise MultiwayError(

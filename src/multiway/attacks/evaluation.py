@@ -21,6 +21,7 @@ from multiway.attacks.checks import (
     check_labels_and_targets,
     check_model,
     check_scores,
+    check_threat,
     clean_scores,
 )
 from multiway.attacks.fast_network import PROBED, fast_network
@@ -91,6 +92,8 @@ def evaluate(
         )
     check_count("batch_size", batch_size)
     check_model(model)
+    for attack in attacks:
+        check_threat(attack.threat)
     images, labels = labelled_images(images, labels, attacks[0].threat.bounds)
     attacks = [attack.on(model) for attack in attacks]
     radii = _radii(eps, attacks)

@@ -12,7 +12,7 @@ from torch import Tensor
 from multiway.data.images import ImageSet, as_bytes
 from multiway.errors import MultiwayError
 
-__all__ = ["image_set", "labelled_images", "labelled_tensors"]
+__all__ = ["class_numbers", "image_set", "labelled_images", "labelled_tensors"]
 
 
 def labelled_tensors(images: Any, labels: Any = None) -> tuple[Tensor, Tensor]:
@@ -37,7 +37,7 @@ def labelled_tensors(images: Any, labels: Any = None) -> tuple[Tensor, Tensor]:
         raise MultiwayError(
             "an ImageSet has its labels: leave them out (name what follows: attacks=, threat=)"
         )
-    return _tensor("images", images), _whole_numbers(_tensor("labels", labels))
+    return _tensor("images", images), class_numbers(labels)
 
 
 def labelled_images(
@@ -58,6 +58,22 @@ def labelled_images(
         return low + tensor.float().div_(255 / (high - low)), numbers
     array = isinstance(images, np.ndarray) and tensor.is_floating_point()
     return tensor.float() if array else tensor, numbers
+
+
+def class_numbers(given: Any, name: str = "labels") -> Tensor:
+    """An array, a list or a tensor of whole numbers [N] as an int64 tensor.
+
+    Args:
+        name: what they are, for the message.
+
+    Example:
+        >>> class_numbers([2.0, 1.0])
+        tensor([2, 1])
+    """
+    numbers = _tensor(name, given)
+    if numbers.is_floating_point() and not torch.equal(numbers, numbers.round()):
+        raise MultiwayError(f"{name} are not whole numbers; they must be class numbers [N]")
+    return numbers.long()
 
 
 def image_set(data: Any, classes: int | None = None, split: str = "train") -> ImageSet:
@@ -105,7 +121,7 @@ def _both(data: Any) -> tuple[Tensor, Tensor]:
     images, labels = zip(*batches, strict=True)
     return (
         torch.cat([_tensor("images", part) for part in images]),
-        _whole_numbers(torch.cat([_tensor("labels", part) for part in labels])),
+        class_numbers(torch.cat([_tensor("labels", part) for part in labels])),
     )
 
 
@@ -116,10 +132,6 @@ def _tensor(name: str, value: Any) -> Tensor:
         # A copy where torch could not share the memory (it is read-only, or runs backwards).
         return torch.as_tensor(np.require(value, requirements=("C", "W")))
     except (TypeError, ValueError) as error:
-        raise MultiwayError(f"{name} are {type(value).__name__}, no array: {error}") from error
-
-
-def _whole_numbers(labels: Tensor) -> Tensor:
-    if labels.is_floating_point() and not torch.equal(labels, labels.round()):
-        raise MultiwayError("labels are not whole numbers; they must be class numbers [N]")
-    return labels.long()
+        raise MultiwayError(
+            f"{name} are {type(value).__name__}; give a tensor or an array of numbers ({error})"
+        ) from error

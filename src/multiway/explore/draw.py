@@ -88,8 +88,8 @@ def scores_figure(view: ModelView, classes: Sequence[str], label: int, colour: s
                     "hovertemplate": "%{y}: %{x}<extra>" + words + "</extra>",
                 }
             )  # fmt: skip
-    away = "distance to codeword" if view.codewords else "distance to one-hot"
-    layout = _layout(height=70 + 24 * len(shown))
+    away = "distance to<br>codeword" if view.codewords else "distance to<br>one-hot"
+    layout = _layout(height=86 + 24 * len(shown))
     layout |= {
         "barmode": "group", "bargap": 0.25, "bargroupgap": 0,
         "xaxis": _axis("score", domain=[0, 0.52]),
@@ -182,14 +182,15 @@ def cloud_figure(cloud: Cloud, classes: Sequence[str]) -> Figure:
     layout["legend"] |= {"itemsizing": "constant"}
     layout["scene"] = {
         f"{axis}axis": {
-            "title": {"text": f"class {name}"}, "range": [low - room, high + room],
+            "title": {"text": f"class {name}", "font": {"size": 12}},
+            "range": [low - room, high + room],
             "gridcolor": LINE, "zerolinecolor": LINE, "showbackground": False, "nticks": 5,
         }
         for axis, name in zip("xyz", names, strict=True)
     }  # fmt: skip
     layout["scene"] |= {
         "aspectmode": "cube", "dragmode": "orbit",
-        "camera": {"eye": {"x": 1.45, "y": 1.45, "z": 0.9}, "center": {"z": -0.12}},
+        "camera": {"eye": {"x": 1.85, "y": 1.85, "z": 1.15}, "center": {"z": -0.12}},
     }  # fmt: skip
     return {"data": frames[-1]["data"], "layout": layout, "frames": frames}
 

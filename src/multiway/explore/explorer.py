@@ -39,7 +39,7 @@ from multiway.explore.settings import (
     parse_settings,
 )
 from multiway.explore.tour import make_tour
-from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe, margin_words
 from multiway.objectives import OBJECTIVES
 
 __all__ = ["Explorer"]
@@ -200,7 +200,7 @@ class Explorer:
             "clean": image_address(view.clean),
             "adversarial": image_address(view.adversarial),
             "difference": signed_address(change),
-            "change": f"largest {view.linf:.3g}, L2 {view.l2:.3g}",
+            "change": f"largest change {view.linf:.3g}, L2 norm {view.l2:.3g}",
             "verdict": self._verdict(view),
             "models": [
                 # Where a card stands does not depend on who is attacked.
@@ -224,7 +224,7 @@ class Explorer:
             "colour": self.colours[each.name],
             "decisions": [self._name(one) for one in each.decision],
             "right": [one == view.label for one in each.decision],
-            "margins": [f"{one:.2f}" for one in each.margin],
+            "margins": [margin_words(one) for one in each.margin],
             "gradient": signed_address(each.gradient),
             "objective": each.objective,
             "figure": scores_figure(each, self.data.classes, view.label, self.colours[each.name]),

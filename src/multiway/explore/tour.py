@@ -98,7 +98,7 @@ def make_tour(
         "The clean image",
         f"One step against {plain}",
         f"The same step against {coded}: the claim",
-        f"Another objective against {coded}: the flaw",
+        f"Another objective against {coded}" + (": the flaw" if texts.misled > 0 else ""),
         "Transfer from one network to the other",
         "How large a change each takes",
     ]

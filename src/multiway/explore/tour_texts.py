@@ -10,6 +10,7 @@ from torch import Tensor
 
 from multiway.explore.compute import EpsLine, View
 from multiway.explore.settings import Settings
+from multiway.explore.words import margin_words
 from multiway.statistics import proportion
 
 __all__ = ["TourCounts", "TourTexts", "sign_test"]
@@ -76,6 +77,11 @@ class TourTexts:
     plain: str
     coded: str
 
+    @property
+    def misled(self) -> int:
+        """Whether `own` leaves the coded network more than `margin`, see `sign_test`."""
+        return sign_test(self.counts.coded_own, self.counts.coded_margin)
+
     def clean(self, view: View) -> str:
         """Stop 1: who the two networks are, and what a margin is."""
         story = int(self.counts.story.sum())
@@ -84,10 +90,11 @@ class TourTexts:
         return (
             f"Two networks learned the same classes: {one.name} ({self.plain}) and {two.name} "
             f"({self.coded}). Image {view.settings.image} is of class {self._name(self.label)}. "
-            f"{one.name} says {self._name(one.decision[0])} with a margin of {one.margin[0]:.1f}, "
-            f"{two.name} {self._name(two.decision[0])} with {two.margin[0]:.1f}. The margin is the "
-            "lead of the true class over the best wrong one: below 0 the decision is wrong. All "
-            f"that follows can be seen in {story} of the first {self.counts.n} images; {shown}."
+            f"{one.name} says {self._name(one.decision[0])} with a margin of "
+            f"{margin_words(one.margin[0])}, {two.name} says {self._name(two.decision[0])} with "
+            f"{margin_words(two.margin[0])}. The margin is the lead of the true class over the "
+            "best wrong one, on each network's own scale: below 0 the decision is wrong. All that "
+            f"follows can be seen in {story} of the first {self.counts.n} images; {shown}."
         )
 
     def plain_own(self, view: View) -> str:
@@ -125,7 +132,7 @@ class TourTexts:
             1: "So `own` misled the attacker: this network is weaker than the stop before showed.",
             0: "No clear difference: here `own` did not mislead the attacker.",
             -1: "So here `margin` is the weaker of the two, and `own` did not mislead.",
-        }[sign_test(counts.coded_own, counts.coded_margin)]
+        }[self.misled]
         plain, coded = (
             counts.plain_own & counts.plain_margin,
             counts.coded_own & counts.coded_margin,
@@ -169,7 +176,7 @@ class TourTexts:
         for name in own:
             each = [line for line in lines if line.model == line.crafted_on == name]
             words = ", ".join(
-                f"on {line.objective} "
+                f"on `{line.objective}` "
                 + (f"at {line.breaks_at:.3g}" if line.breaks_at else f"at none up to {largest:g}")
                 for line in each
             )
@@ -197,7 +204,7 @@ class TourTexts:
         verb = "still says" if held else "now says"
         return (
             f"{one.name} {verb} {self._name(one.decision[1])}, and its margin goes from "
-            f"{before:.1f} to {after:.1f}."
+            f"{margin_words(before)} to {margin_words(after)}."
         )
 
     def _of_many(self, name: str, right: Tensor, which: str = "attacked like this") -> str:

@@ -6,7 +6,7 @@ from torch import nn
 
 from multiway.classifier import EncodedClassifier
 
-__all__ = ["ATTACK_WORDS", "OBJECTIVE_WORDS", "describe"]
+__all__ = ["ATTACK_WORDS", "OBJECTIVE_WORDS", "describe", "margin_words"]
 
 ATTACK_WORDS = {
     "fgsm": "One step of eps in every pixel, along the sign of the gradient.",
@@ -48,3 +48,13 @@ def describe(model: nn.Module) -> str:
     targets = _BOOKS.get(book.kind, f"{book.kind} codewords")
     length = "" if encoding.kind == "cross-entropy" else f" of length {book.length:,}"
     return f"trained to {targets}{length} by {_LOSSES[encoding.kind]}"
+
+
+def margin_words(margin: float) -> str:
+    """A margin to one decimal; a small one keeps its sign, which is the decision.
+
+    Example:
+        >>> margin_words(13.61), margin_words(-0.0023)
+        ('13.6', '-0.002')
+    """
+    return f"{margin:.1f}" if abs(margin) >= 0.1 else f"{margin:.1g}"

@@ -197,8 +197,8 @@ def diagnose(
         NeurIPS 2022.
     """
     started = time.perf_counter()
-    if threat is None:
-        raise MultiwayError("a diagnosis needs a threat model: threat=Linf(8 / 255)")
+    if not isinstance(threat, Threat):
+        raise MultiwayError(f"a diagnosis needs a threat model: threat=Linf(8 / 255), not {threat}")
     images, labels = labelled_images(images, labels, threat.bounds)
     _check(model, images, threat)
     done, total = -1, 0

@@ -116,6 +116,8 @@ function showControls() {
   $("steps").disabled = state.attack === "fgsm";
   $("steps").parentElement.classList.toggle("off", state.attack === "fgsm");
   for (const input of $("thumbnails").querySelectorAll("input")) input.checked = input.value === state.image;
+  const strip = $("thumbnails"), chosen = strip.querySelector("label:has(:checked)");
+  if (chosen) strip.scrollLeft = chosen.offsetLeft - strip.offsetLeft - strip.clientWidth / 2;  // on a narrow screen
 }
 
 async function showThumbnails(from) {
