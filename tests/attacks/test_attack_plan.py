@@ -349,3 +349,87 @@ def test_the_own_loss_is_ascended_through_short_codes() -> None:
         torch.testing.assert_close(two.value, one.value, rtol=1e-5, atol=0)
         torch.testing.assert_close(two.scores, one.scores, rtol=1e-4, atol=1e-4)
         assert float((two.gradient - one.gradient).norm() / one.gradient.norm()) < 1e-5
+
+
+class Purified(nn.Module):
+    """Scores of an image that was first moved along a gradient, taken inside `forward`."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        with torch.enable_grad():
+            images = images if images.requires_grad else images.clone().requires_grad_()
+            energy = self.network(images).logsumexp(dim=1).sum()
+            (slope,) = torch.autograd.grad(energy, images, create_graph=True)
+            scores: Tensor = self.network(images + slope)
+            return scores
+
+
+class Autocast(Purified):
+    """Computes in bfloat16 inside `forward`, and returns float32."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            scores: Tensor = self.network(images)
+        return scores.float()
+
+
+def thin_network() -> nn.Sequential:
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        nn.Conv2d(1, 16, 5, 2, 1), nn.Softplus(), nn.Flatten(), nn.Linear(16 * 5 * 5, 4)
+    )
+    network[0].weight.data *= 4  # curved, so that the second derivative matters
+    network[3].weight.data *= 10
+    return network
+
+
+@pytest.mark.parametrize("kind", [Purified, Autocast])
+def test_gradients_inside_the_network_are_followed(kind: type[Purified]) -> None:
+    model = kind(thin_network()).eval().requires_grad_(False)
+    images = draw(8, 1, 12, 12)
+    fast = quick(model, images)
+    assert not fast.plan.as_it_stands
+    found, expected = (
+        torch.autograd.grad(network(variable).amax(dim=1).sum(), variable)[0]
+        for network in (fast.scores, model)
+        for variable in [images.clone().requires_grad_()]
+    )
+    # bfloat16 keeps 8 bits, and sums in another order round otherwise.
+    near = 0.03 if kind is Autocast else 1e-4
+    assert (found - expected).norm() < near * expected.norm()
+
+
+class Detached(torch.autograd.Function):
+    """What is right forwards and misleads backwards, outside channels last only."""
+
+    @staticmethod
+    def forward(ctx: Any, maps: Tensor) -> Tensor:
+        ctx.honest = not maps.is_contiguous(memory_format=torch.channels_last)
+        return maps.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
+        return slopes[0] if ctx.honest else -slopes[0]
+
+
+class Misleading(nn.Module):
+    """A network whose slope, but not its scores, depends on the memory format."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.rest = nn.Conv2d(3, 8, 3), nn.Linear(8, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps: Tensor = Detached.apply(self.first(images))  # type: ignore[no-untyped-call]
+        scores: Tensor = self.rest(maps.mean(dim=(2, 3)))
+        return scores
+
+
+def test_a_network_with_another_slope_is_not_taken() -> None:
+    torch.manual_seed(0)
+    model = Misleading().eval().requires_grad_(False)
+    fast = quick(model, draw(8, 3, 12, 12))
+    assert not fast.plan.channels_last

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from multiway.checks import output_tensor
 
@@ -228,11 +227,11 @@ class _Thin(torch.autograd.Function):
         ctx.sizes, ctx.stride, ctx.padding = maps.shape, stride, padding
         return F.conv2d(maps, weight, bias, stride, padding)
 
+    # To be differentiated again by networks that take a gradient inside `forward`.
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        (weight,) = ctx.saved_tensors
-        (slope,) = slopes
+        (weight,), (slope,) = ctx.saved_tensors, slopes
+        weight = weight.to(slope.dtype)  # which autocast inside the network may have changed
         count, channels, height, width = ctx.sizes
         (down, along), (top, left) = ctx.stride, ctx.padding
         rows, columns = slope.shape[2:]

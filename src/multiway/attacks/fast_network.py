@@ -184,9 +184,9 @@ def fast_network(
 
     In pieces, channels last and with normalisations folded, as `plan_for` says; with the head
     folded where the model has one that can be folded and nothing comes between it and the codes.
-    Whatever does not repeat the model's scores is left out, down to the model as it stands: one
-    that cannot take another memory format (a `.view` after a convolution, say), one that mixes the
-    images of a batch, one whose scores change from pass to pass.
+    Whatever does not repeat the model's scores and slopes is left out, down to the model as it
+    stands: one that cannot take another memory format (a `.view` after a convolution, say), one
+    that mixes the images of a batch, one whose scores change from pass to pass.
 
     Args:
         model: in eval mode, with frozen weights.
@@ -194,10 +194,16 @@ def fast_network(
     """
     few, expected = images[:PROBED], scores[:PROBED]
     plan = plan_for(model, few)
-    if not plan.as_it_stands and not _independent(model, few, expected):
-        plan = Plan(why=DEPENDENT)
+    slope = None
+    if not plan.as_it_stands:
+        slope = _slope(model, few)
+        if not _independent(model, few, expected, slope):
+            plan = Plan(why=DEPENDENT)
     for quick in _candidates(model, few, plan, norms):
-        if quick.plan.as_it_stands or repeats(quick.scores, few, expected):
+        if quick.plan.as_it_stands or (
+            repeats(quick.scores, few, expected)
+            and (slope is None or _alike(_slope(quick.scores, few), slope))
+        ):
             return quick
     return FastNetwork.as_it_stands(model, plan.why or DIFFERENT)
 
@@ -303,12 +309,14 @@ def repeats(network: nn.Module, images: Tensor, expected: Tensor) -> bool:
         return False
 
 
-def _independent(model: nn.Module, few: Tensor, expected: Tensor) -> bool:
+def _independent(model: nn.Module, few: Tensor, expected: Tensor, slope: Tensor) -> bool:
     """Whether an image's scores, and their slope, stay the same without its neighbours."""
-    if not agree(Scores(model)(few[:1]), expected[:1]):
-        return False
-    alone, among = _slope(model, few[:1]), _slope(model, few)[:1]
-    return bool((alone - among).norm() <= GRADIENTS * among.norm())
+    return agree(Scores(model)(few[:1]), expected[:1]) and _alike(_slope(model, few[:1]), slope[:1])
+
+
+def _alike(slope: Tensor, expected: Tensor) -> bool:
+    """Whether two slopes are the same but for values that tie, see `GRADIENTS`."""
+    return bool((slope - expected).norm() <= GRADIENTS * expected.norm())
 
 
 def _slope(model: nn.Module, images: Tensor) -> Tensor:
