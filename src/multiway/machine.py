@@ -89,10 +89,11 @@ def choose_device(name: str) -> torch.device:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, needed: bool = True) -> Iterator[bool]:
+def locked(path: Path, *, needed: bool = True, patience: float = 0.05) -> Iterator[bool]:
     """Hold the lock at `path` inside the block; False where another process has it.
 
     Args:
+        patience: seconds to wait for another process.
         needed: whether to refuse a file system without locks; otherwise nothing is locked there.
 
     Raises:
@@ -104,7 +105,7 @@ def locked(path: Path, *, needed: bool = True) -> Iterator[bool]:
         raise MultiwayError(f"{path.parent} has gone; start again")
     # A moment's patience, as a holder deletes the file before it lets go. No soft lock where the
     # system has none: it would outlive a holder that was killed.
-    lock = FileLock(path, timeout=0.05, poll_interval=0.01, fallback_to_soft=False)
+    lock = FileLock(path, timeout=patience, poll_interval=0.01, fallback_to_soft=False)
     mine = True
     try:
         lock.acquire()

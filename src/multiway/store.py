@@ -177,6 +177,8 @@ class Store:
         with self._lock(artifact) as mine:
             if not mine or artifact in self:
                 return False
+            if self._folder(artifact).exists():  # without its record
+                self._move_aside(self._folder(artifact))
             try:
                 write(make_directory(work))
                 self._finish(artifact, work, dict(record.notes), record.seconds, record.versions)

@@ -378,12 +378,10 @@ class Autocast(Purified):
 
 def thin_network() -> nn.Sequential:
     torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Conv2d(1, 16, 5, 2, 1), nn.Softplus(), nn.Flatten(), nn.Linear(16 * 5 * 5, 4)
-    )
-    network[0].weight.data *= 4  # curved, so that the second derivative matters
-    network[3].weight.data *= 10
-    return network
+    first, last = nn.Conv2d(1, 16, 5, 2, 1), nn.Linear(16 * 5 * 5, 4)
+    first.weight.data *= 4  # curved, so that the second derivative matters
+    last.weight.data *= 10
+    return nn.Sequential(first, nn.Softplus(), nn.Flatten(), last)
 
 
 @pytest.mark.parametrize("kind", [Purified, Autocast])

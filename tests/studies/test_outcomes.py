@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from multiway.studies.artifacts import Measurement
 from multiway.studies.measures import Measure
 from multiway.studies.outcomes import _packed, _unpacked
 from multiway.weights import read_metadata, read_tensors, write_tensors
+from warm import warm
 
 SMOKE = scale_of("smoke")
 
@@ -51,7 +53,7 @@ class Network(Artifact):
         return 100.0
 
     def make(self, context: BuildContext) -> dict[str, Any]:
-        return {}
+        return {"seconds": 20.0}
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def test_bits_come_back(values: list[bool]) -> None:
     tensor = torch.tensor(values, dtype=torch.bool)
     packed, count = _packed(tensor)
     assert packed.numel() == -(-len(values) // 8)
-    assert torch.equal(_unpacked(Path("x"), {"k.right": packed}, "k", "right", count), tensor)
+    assert torch.equal(_unpacked(Path("x"), "right", packed, count), tensor)
 
 
 def test_all_figures_follow_from_the_outcomes_without_the_networks(tmp_path: Path) -> None:
@@ -116,8 +118,13 @@ def test_all_figures_follow_from_the_outcomes_without_the_networks(tmp_path: Pat
     here, there = (collect_result(study, SMOKE, each) for each in (store, other))
     assert there.cells == here.cells
     assert there.provenance.versions["torch"] == here.provenance.versions["torch"]
-    # Seven seconds for each measurement; what the networks took is not known there.
-    assert there.provenance.minutes == pytest.approx(3 * 7 / 60, abs=0.01)
+    # Seven seconds for each measurement and twenty for each network, which is not there.
+    assert there.provenance.minutes == here.provenance.minutes == pytest.approx(27 * 3 / 60)
+    again = save_outcomes(study, "smoke", other, tmp_path / "again")
+    assert again is not None
+    third = Store(tmp_path / "third").create()
+    load_outcomes([study], third, again.parent)
+    assert collect_result(study, SMOKE, third).provenance.minutes == here.provenance.minutes
     assert there.provenance.warnings == here.provenance.warnings != ()
     kept = Shown(Network(1)).tensors(other)["bend"]
     torch.testing.assert_close(kept.double(), Shown(Network(1)).tensors(store)["bend"])
@@ -136,6 +143,25 @@ def test_seeds_of_several_machines_come_together(tmp_path: Path) -> None:
     assert (
         unmade(whole.artifacts(), {each.key for each in whole.artifacts() if each in store}) == []
     )
+
+
+def test_two_that_save_at_once_keep_what_both_bring(tmp_path: Path) -> None:
+    """Real processes: one holds the file while it reads and writes, and the others wait."""
+    begun, outcomes = time.monotonic(), tmp_path / "outcomes"
+    program = (
+        "import sys; from pathlib import Path; from test_outcomes import measured, save_outcomes; "
+        "root, seed = Path(sys.argv[1]), int(sys.argv[2]); "
+        "save_outcomes(*(lambda study, store: (study, 'smoke', store))"
+        "(*measured(root / str(seed), seed)), root / 'outcomes')"
+    )
+    processes = [warm("-c", program, tmp_path, seed, cwd=tmp_path) for seed in range(6)]
+    for process in processes:
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+    assert measured_elsewhere(outcomes) == {
+        each.key for each in study_of(*range(6)).artifacts() if isinstance(each, Shown)
+    }
+    assert time.monotonic() - begun < 60
 
 
 def test_what_another_study_needs_is_not_taken(tmp_path: Path) -> None:
@@ -173,6 +199,16 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
     "its outcomes are no JSON": lambda path: write_tensors({}, path, {"outcomes": "[" * 9}),
     "seconds is -1": edited(lambda entry: entry.update(seconds=-1)),
     "right of [0-9a-f]+ is not 300 bits": edited(lambda entry: entry["tensors"].update(right=300)),
+    "the values of [0-9a-f]+ were altered": lambda path: write_tensors(
+        {
+            name: values ^ 8 if values.dtype == torch.uint8 else values
+            for name, values in read_tensors(path).items()
+        },
+        path,
+        read_metadata(path),
+    ),
+    "the values of ([0-9a-f]+) were altered": edited(lambda entry: entry["tensors"].pop("right")),
+    "the values of [0-9a-f]* were altered": edited(lambda entry: entry["tensors"].update(right=9)),
     "lacks the values left": edited(lambda entry: entry["tensors"].update(left=11)),
 }
 

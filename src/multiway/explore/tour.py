@@ -97,7 +97,7 @@ def make_tour(
     titles = [
         "The clean image",
         f"One step against {plain}",
-        f"The same step against {coded}: the claim",
+        f"The same step against {coded}: the paper's claim, tried",
         f"Another objective against {coded}" + (": the flaw" if texts.misled > 0 else ""),
         "Transfer from one network to the other",
         "How large a change each takes",

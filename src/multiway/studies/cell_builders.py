@@ -29,7 +29,10 @@ CLASSES = 10
 # The column of the strongest attack on undefended networks.
 STRONG = "white-box AutoAttack"
 
-FAIR = "1ofK-MSE has the beta^2 / l of RO; with norm 1 it does not learn its task in the same time"
+FAIR = (
+    "1ofK-MSE has the beta^2 / l of RO, and a learning rate in proportion to l / beta as other "
+    "lengths have; with norm 1 it does not learn its task in the same time"
+)
 
 SAME_STEPS = (
     "the learning rate is in proportion to l / beta (0.01 at length 2000), which keeps training as "

@@ -14,6 +14,7 @@ from multiway.studies import paper
 from multiway.studies.artifacts import ARRAYS, Corrupted, Crafted
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
+from multiway.studies.outcomes import BEFORE
 from multiway.studies.picture_artifacts import Surface
 from multiway.studies.result import StudyResult
 from multiway.studies.scales import Scale
@@ -47,7 +48,7 @@ def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
             models=study.models,
             n=study.n,
             seeds=study.seeds,
-            minutes=round(sum(record.seconds for _, record in made) / 60, 2),
+            minutes=round(sum(_seconds(made).values()) / 60, 2),
             made=date.today().isoformat(),
             versions=_versions([record for _, record in made]),
             attack_seed=next((each.seed for each, _ in made if isinstance(each, SEEDED)), None),
@@ -61,6 +62,14 @@ def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
             for name, artifact in study.pictures.items()
         },
     )
+
+
+def _seconds(made: Collection[tuple[Artifact, Record]]) -> dict[str, float]:
+    """What each artifact took, by key: those in the store, and what was made elsewhere for them."""
+    elsewhere = {
+        key: taken for _, record in made for key, taken in record.notes.get(BEFORE, {}).items()
+    }
+    return elsewhere | {artifact.key: record.seconds for artifact, record in made}
 
 
 def _versions(records: Collection[Record]) -> dict[str, str]:

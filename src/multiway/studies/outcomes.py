@@ -18,17 +18,24 @@ from pydantic import Field
 from torch import Tensor
 
 from multiway.artifact import Record
-from multiway.errors import UnusableFile
+from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import decode_json, kind_of, list_folder, make_directory
+from multiway.identity import digest, hash_tensors
+from multiway.machine import locked
+from multiway.schedule import order
 from multiway.store import Store
 from multiway.studies.artifacts import ARRAYS, Measurement
 from multiway.studies.study import Study
 from multiway.validate import Fields, validated
 from multiway.weights import read_metadata, read_tensors, write_tensors
 
-__all__ = ["SUFFIX", "load_outcomes", "measured_elsewhere", "save_outcomes"]
+__all__ = ["BEFORE", "SUFFIX", "load_outcomes", "measured_elsewhere", "save_outcomes"]
 
 SUFFIX = ".safetensors"
+# The note that says, by key, how many seconds that took which a measurement was made from.
+BEFORE = "before"
+# Seconds that another process may take to save its own.
+PATIENCE = 60
 REMEDY = "take the file from where it came from once more, or measure the study again"
 
 
@@ -37,6 +44,7 @@ class _Entry(Fields):
 
     Attributes:
         tensors: by name how many values it has; those that are true or false are kept as bits.
+        sha256: of these names and numbers, and of the values as they are kept.
     """
 
     title: str
@@ -44,6 +52,7 @@ class _Entry(Fields):
     notes: dict[str, Any]
     versions: dict[str, str]
     tensors: dict[str, int | None]
+    sha256: str
 
 
 def save_outcomes(study: Study, scale: str, store: Store, folder: Path | str) -> Path | None:
@@ -54,30 +63,52 @@ def save_outcomes(study: Study, scale: str, store: Store, folder: Path | str) ->
     Returns:
         the file; None if nothing is measured yet.
     """
-    path = Path(folder) / f"{study.name}-{scale}{SUFFIX}"
     pictures = {artifact.key for artifact in study.pictures.values()}
+    chosen = [
+        artifact
+        for artifact in study.artifacts()
+        if isinstance(artifact, Measurement) and artifact in store and artifact.key not in pictures
+    ]
+    if not chosen:
+        return None
+    path = make_directory(Path(folder)) / f"{study.name}-{scale}{SUFFIX}"
+    # Two that save at once would lose what one of them brings.
+    with locked(path.with_suffix(".lock"), patience=PATIENCE) as mine:
+        if not mine:
+            raise MultiwayError(f"another process keeps {path}; save the outcomes again")
+        _add(chosen, store, path)
+    return path
+
+
+def _add(chosen: list[Measurement], store: Store, path: Path) -> None:
+    """Write what the store has of the `chosen` into `path`, beside what is there."""
     tensors: dict[str, Tensor] = {}
     entries: dict[str, dict[str, Any]] = {}
     if kind_of(path) is not None:  # with other seeds, maybe
         tensors = read_tensors(path)
         entries = {key: entry.model_dump() for key, entry in _entries(path).items()}
-    for artifact in study.artifacts():
-        measured = isinstance(artifact, Measurement) and artifact in store
-        if not measured or artifact.key in pictures:
-            continue
+    for artifact in chosen:
         record = store.read(artifact)
+        kept: dict[str, Tensor] = {}
         sizes: dict[str, int | None] = {}
         for name, values in read_tensors(record.folder / ARRAYS).items():
-            tensors[f"{artifact.key}.{name}"], sizes[name] = _packed(values)
+            kept[name], sizes[name] = _packed(values)
+            tensors[f"{artifact.key}.{name}"] = kept[name]
+        before = {
+            each.key: store.read(each).seconds
+            for each in order(artifact.parents())
+            if each in store
+        }
+        notes = {**record.notes, BEFORE: {**record.notes.get(BEFORE, {}), **before}}
         entries[artifact.key] = {
-            "title": artifact.title(), "seconds": record.seconds, "notes": record.notes,
-            "versions": record.versions, "tensors": sizes,
+            "title": artifact.title(), "seconds": record.seconds, "notes": notes,
+            "versions": record.versions, "tensors": sizes, "sha256": _checksum(sizes, kept),
         }  # fmt: skip
-    if not entries:
-        return None
-    make_directory(path.parent)
     write_tensors(tensors, path, {"outcomes": json.dumps(entries, sort_keys=True)})
-    return path
+
+
+def _checksum(sizes: dict[str, int | None], kept: dict[str, Tensor]) -> str:
+    return digest({name: [sizes[name], hash_tensors(kept[name])] for name in sizes})
 
 
 def load_outcomes(studies: Iterable[Study], store: Store, folder: Path | str) -> int:
@@ -119,10 +150,18 @@ def _files(folder: Path | str) -> list[Path]:
 def _adopt(
     artifact: Measurement, entry: _Entry, tensors: dict[str, Tensor], store: Store, path: Path
 ) -> bool:
+    lacking = [name for name in entry.tensors if f"{artifact.key}.{name}" not in tensors]
+    if lacking:
+        raise UnusableFile(
+            path, f"{path} lacks the values {lacking[0]} of {artifact.key}; {REMEDY}"
+        )
+    kept = {name: tensors[f"{artifact.key}.{name}"] for name in entry.tensors}
     values = {
-        name: _unpacked(path, tensors, artifact.key, name, count)
+        name: _unpacked(path, f"{name} of {artifact.key}", kept[name], count)
         for name, count in entry.tensors.items()
     }
+    if _checksum(entry.tensors, kept) != entry.sha256:
+        raise UnusableFile(path, f"{path}: the values of {artifact.key} were altered; {REMEDY}")
     record = Record(path, entry.seconds, entry.versions, entry.notes)
     return store.adopt(artifact, record, lambda work: write_tensors(values, work / ARRAYS))
 
@@ -146,14 +185,9 @@ def _packed(values: Tensor) -> tuple[Tensor, int | None]:
     return (values.float() if values.dtype == torch.float64 else values), None
 
 
-def _unpacked(
-    path: Path, tensors: dict[str, Tensor], key: str, name: str, count: int | None
-) -> Tensor:
-    values = tensors.get(f"{key}.{name}")
-    if values is None:
-        raise UnusableFile(path, f"{path} lacks the values {name} of {key}; {REMEDY}")
+def _unpacked(path: Path, what: str, values: Tensor, count: int | None) -> Tensor:
     if count is None:
         return values
     if values.dtype != torch.uint8 or values.numel() != -(-count // 8):
-        raise UnusableFile(path, f"{path}: {name} of {key} is not {count} bits; {REMEDY}")
+        raise UnusableFile(path, f"{path}: {what} is not {count} bits; {REMEDY}")
     return torch.from_numpy(np.unpackbits(values.numpy(), count=count)).bool()

@@ -74,8 +74,9 @@ def check_current(result: StudyResult) -> None:
     check_claims(result)
     where = f"the published {result.name} at {result.scale}"
     study = declare(result.name, scale_of(result.scale))
-    for name in ("title", "question", "paper", "chart"):
-        if getattr(result, name) != getattr(study, name):
+    for name in ("title", "question", "paper", "chart", "models", "differs"):
+        of = result.provenance if hasattr(result.provenance, name) else result
+        if getattr(of, name) != getattr(study, name):
             raise _stale(f"{where} has another {name} than its study")
     declared = {
         (c.row, c.column, c.metric, c.objective, c.attack, c.white_box,

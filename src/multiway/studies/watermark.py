@@ -144,9 +144,9 @@ def declare(scale: Scale) -> Study:
         question="An owner's network answers marked images wrongly on purpose. A thief gives it a "
         "new head and fine-tunes it. Is the mark lost because of the thief's encoding, or because "
         "of what else the paper changed with it: frozen convolutions, the loss, the rate? Rows "
-        "without a rate have the middle one; `detected` is the share of the networks that the "
-        "owner would convict (p < 0.01 against all other networks here that were never marked), n "
-        "being their number.",
+        "without a rate have the middle one, `scratch` the largest and `hidden` the smallest; "
+        "`detected` is the share of the networks that the owner would convict (p < 0.01 against "
+        "all other networks here that were never marked), n being their number.",
         paper=PAPER,
         chart="trade-off",
         column_name="accuracy on",

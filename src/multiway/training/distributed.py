@@ -210,7 +210,8 @@ def _part() -> None:
     ever; so what is left of it goes first.
     """
     gc.collect()
-    torch.distributed.destroy_process_group()
+    if torch.distributed.is_initialized():  # a script may have left it already
+        torch.distributed.destroy_process_group()
 
 
 def _first_host(nodes: str) -> str:
