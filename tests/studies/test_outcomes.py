@@ -173,6 +173,17 @@ def test_what_another_study_needs_is_not_taken(tmp_path: Path) -> None:
     assert save_outcomes(study_of(7), "smoke", other, tmp_path / "empty") is None
 
 
+def test_what_is_left_of_a_damaged_artifact_is_moved_aside(tmp_path: Path) -> None:
+    study, store = measured(tmp_path / "here", 0)
+    save_outcomes(study, "smoke", store, tmp_path / "outcomes")
+    record = store.read(Shown(Network(0)))
+    (record.folder / "artifact.json").unlink()
+    again = Store(tmp_path / "here")
+    assert load_outcomes([study], again, tmp_path / "outcomes") == 1
+    assert Shown(Network(0)) in again
+    assert list((tmp_path / "here" / "damaged").iterdir())
+
+
 def test_pictures_stay_behind(tmp_path: Path) -> None:
     """Their arrays hold images of the data sets."""
     study, store = measured(tmp_path / "here", 0, 1)

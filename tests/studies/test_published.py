@@ -56,7 +56,9 @@ def made(name: str = "transfer") -> StudyResult:
         Verdict(c.id, c.kind, c.text, c.where, NOT_JUDGED, "Made up.", (), c.metric)
         for c in claims(name)
     )
-    provenance = Provenance("toys", "none", 2, study.seeds, 0.0, "2026-11-16", {})
+    provenance = Provenance(
+        "toys", study.models, 2, study.seeds, 0.0, "2026-11-16", {}, differs=study.differs
+    )
     return StudyResult(
         name=name, scale="smoke", title=study.title, question=study.question, paper=study.paper,
         chart=study.chart, cells=cells, provenance=provenance, verdicts=verdicts,
@@ -65,6 +67,10 @@ def made(name: str = "transfer") -> StudyResult:
 
 def first_verdict(result: StudyResult, **changes: Any) -> StudyResult:
     return replace(result, verdicts=(replace(result.verdicts[0], **changes), *result.verdicts[1:]))
+
+
+def of_networks(result: StudyResult, **changes: Any) -> StudyResult:
+    return replace(result, provenance=replace(result.provenance, **changes))
 
 
 def first_cell(result: StudyResult, **changes: Any) -> StudyResult:
@@ -78,6 +84,8 @@ def test_what_is_declared_is_current() -> None:
 STALE: dict[str, Callable[[StudyResult], StudyResult]] = {
     "of a study that is no longer there": lambda r: replace(r, name="tranfser"),
     "has another question than its study": lambda r: replace(r, question="Why?"),
+    "has another models than its study": lambda r: of_networks(r, models="wong, longer"),
+    "has another differs than its study": lambda r: of_networks(r, differs=("by hand",)),
     "judges transfer-old otherwise": lambda r: first_verdict(r, claim="transfer-old"),
     "otherwise than the claim transfer-black-box": lambda r: first_verdict(r, text="It is so."),
     "judges 5 claims; there are 6 today": lambda r: replace(r, verdicts=r.verdicts[:-1]),

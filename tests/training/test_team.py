@@ -134,6 +134,19 @@ def test_two_workers_give_what_one_gives(folder: Path, in_process: Command) -> N
     assert largest_difference(folder, "alone", "one") < 1e-4
 
 
+@pytest.mark.parametrize("leaves", ["", "; torch.distributed.destroy_process_group()"])
+def test_workers_leave_in_silence(tmp_path: Path, leaves: str) -> None:
+    """Whether or not their script has left the group, as PyTorch asks it to, before it ends."""
+    program = f"import torch; from multiway.training import Team; Team(2).sum(1.0){leaves}"
+    where = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    workers = [
+        warm("-c", program, cwd=tmp_path, env={**os.environ, **where, "RANK": str(rank)})
+        for rank in range(2)
+    ]
+    for worker in workers:
+        assert finish(worker) == ("", "")
+
+
 def _stop_in_every_way(folder: Path, words: list[str]) -> None:
     metrics = folder / "run" / "metrics.jsonl"
     for stop in (_terminate, _kill_a_worker, _kill_the_launcher):
