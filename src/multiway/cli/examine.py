@@ -216,9 +216,10 @@ def part_of(subject: Subject, result: Result, **details: Any) -> Result:
 
 def print_result(result: Result) -> None:
     """The tables of a result on stdout."""
+    title = result.title if result.title.endswith("?") else f"{result.title}."
     for table in mw.report.result_tables(result):
         print_table(
-            f"{result.title}. {table.title}; {table.caption}", table.columns, table.rows,
+            f"{title} {table.title}; {table.caption}", table.columns, table.rows,
             rest=("other encoding", "difference", "n", "seeds"), keep=("ours", "attack"),
         )  # fmt: skip
 
