@@ -241,8 +241,11 @@ def test_squares_tried_at_once_find_what_one_after_the_other_finds(
     (alone, calls), (ahead, fewer) = results
     assert 0 < alone.success.sum() < len(images)
     assert fewer < 0.7 * calls
-    for name in ("adversarial", "success", "forwards"):
+    for name in ("adversarial", "success"):
         assert torch.equal(getattr(alone, name), getattr(ahead, name)), name
+    # What was tried too early costs passes, but not many.
+    assert (alone.forwards <= ahead.forwards).all()
+    assert ahead.forwards.sum() < 1.5 * alone.forwards.sum()
 
 
 def test_small_images_are_too_small_for_square_in_l2() -> None:

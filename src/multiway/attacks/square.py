@@ -43,8 +43,8 @@ class Square(Attack):
     It sees the scores of the model and never a gradient, so masked gradients do not stop it. An
     image ends with its first point that is misclassified, whatever `early_stop` says. A square
     that would change nothing is drawn like any other, but its answer is known and not asked for.
-    In L-inf several squares are tried at once; `forwards` counts those that one after the other
-    would have been tried for the same result, and the model sees more.
+    In L-inf several squares are tried at once, with the result of one after the other. Those tried
+    too early are tried again: `queries` limits the search, and `forwards` counts every pass.
 
     Places of squares, and their colours in L-inf, depend on the seed and the step alone; whatever
     else is random is drawn from each image's own stream. So an image's result does not depend on
@@ -52,7 +52,8 @@ class Square(Attack):
 
     Args:
         threat: what may be done to an image.
-        queries: budget for each image: its first try, and one for each square (so 2 at least).
+        queries: budget for each image: its first try, and one for each square (so 2 at least),
+            however often it is tried.
         early_stop: see `Attack`.
 
     Example:
@@ -164,8 +165,8 @@ class _Squares(_Search):
     """In L-inf every pixel is at one end of what it may be, and a square moves to one end.
 
     Most squares change nothing for the better. So each image tries several at once from where it
-    stands, keeps the first that is better, and tries those after it again: what is found, and how
-    often the model had to be asked for it, is what one square after the other gives.
+    stands, keeps the first that is better, and tries those after it again: what is found is what
+    one square after the other finds.
     """
 
     rows = (*_Search.rows, "low", "high", "done")
@@ -222,7 +223,7 @@ class _Squares(_Search):
         chosen = found.nonzero()[:, 0], first[found]
         self.best, self.lead = self.best.clone(), self.lead.clone()
         self.best[found], self.lead[found] = points[chosen], lead[chosen]
-        self.asked += (changed & tried).sum(dim=1)
+        self.asked += changed.sum(dim=1)
         self.done += tried.sum(dim=1)
         share = float(found.sum() / tried.sum().clamp_min(1))
         self.leave((self.lead > 0) | (self.done == len(squares[0])))
