@@ -233,8 +233,8 @@ def test_squares_tried_at_once_find_what_one_after_the_other_finds(
     # From easy to out of reach, so that images leave at all times, and some never.
     attack = Square(Linf(torch.logspace(-3, -0.5, 12).to(images)), queries=300)
     results = []
-    for together in (1, 256):
-        monkeypatch.setattr("multiway.attacks.square.TOGETHER", together)
+    for most in (1, 8):
+        monkeypatch.setattr("multiway.attacks.square.MOST_AHEAD", most)
         seen.clear()
         results.append((attack(model, images, labels), len(seen)))
     handle.remove()

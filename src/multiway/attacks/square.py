@@ -31,9 +31,8 @@ HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 # and which way the hills lie. Signs that an image draws at once. What keeps divisors from zero.
 DRAWS, BLOCK, TINY = 5, 64, 1e-12
 
-# Points that a search asks for at once, where that many are wanted: fewer leave a processor idle.
-# The least share of squares that are taken to be kept, so that it is not divided by nothing.
-TOGETHER, LEAST = 256, 1e-3
+# Squares of an image that are tried at once: fewer where its values would need much memory.
+MOST_AHEAD, VALUES = 8, 2**17
 
 
 @dataclass(frozen=True)
@@ -169,7 +168,7 @@ class _Squares(_Search):
     one square after the other finds.
     """
 
-    rows = (*_Search.rows, "low", "high", "done")
+    rows = (*_Search.rows, "low", "high", "done", "ahead")
 
     def __init__(self, problem: Problem, shape: tuple[int, int, int]) -> None:
         super().__init__(problem, shape)
@@ -177,7 +176,8 @@ class _Squares(_Search):
         reach = radii(problem.threat, self.images).view(-1, 1, 1, 1)
         self.low = (self.images - reach).clamp_min(low)
         self.high = (self.images + reach).clamp_max(high)
-        self.done = torch.zeros_like(self.index)
+        self.done, self.ahead = torch.zeros_like(self.index), torch.ones_like(self.index)
+        self.most = min(max(VALUES // math.prod(shape), 1), MOST_AHEAD)
 
     def start(self) -> Tensor:
         """Vertical stripes, each of a random end."""
@@ -198,16 +198,14 @@ class _Squares(_Search):
         columns = (along >= left[:, None]) & (along < (left + side)[:, None])
         ends = draws[:, DRAWS:] > 0.5
         squares = [part.to(self.images.device) for part in (rows, columns, ends)]
-        accepted = 1.0
         while len(self.index) and len(draws):
-            ahead = max(1, int(min(TOGETHER / len(self.index), 0.5 / accepted, len(draws))))
-            accepted = 0.5 * accepted + 0.5 * max(self._try(squares, ahead), LEAST)
+            self._try(squares)
 
-    def _try(self, squares: list[Tensor], ahead: int) -> float:
-        """Try the next `ahead` squares of each image; returns the share that was kept."""
-        number = torch.arange(ahead, device=self.images.device)
+    def _try(self, squares: list[Tensor]) -> None:
+        """Try the next squares of each image, `ahead` [n] of them."""
+        number = torch.arange(int(self.ahead.max()), device=self.images.device)
         step = self.done[:, None] + number
-        within = step < len(squares[0])
+        within = (step < len(squares[0])) & (number < self.ahead[:, None])
         rows, columns, ends = (part[step.clamp_max(len(part) - 1)] for part in squares)
         inside = (rows[..., None] & columns[..., None, :]).unsqueeze(2)  # [n, ahead, 1, H, W]
         colours = torch.where(ends[..., None, None], self.high[:, None], self.low[:, None])
@@ -225,9 +223,9 @@ class _Squares(_Search):
         self.best[found], self.lead[found] = points[chosen], lead[chosen]
         self.asked += changed.sum(dim=1)
         self.done += tried.sum(dim=1)
-        share = float(found.sum() / tried.sum().clamp_min(1))
+        # By the image's own luck alone, so that its neighbours do not count.
+        self.ahead = torch.where(found, self.ahead // 2, self.ahead * 2).clamp(1, self.most)
         self.leave((self.lead > 0) | (self.done == len(squares[0])))
-        return share
 
 
 class _Patches(_Search):
