@@ -64,6 +64,7 @@ class Plan:
             processor; None for all.
         channels_last: the memory format of the images.
         norms: how many batch normalisations were folded into the convolutions before them.
+        winograd: how many convolutions may run with fewer products, see `Winograd`.
         head: whether the codes' last layer was folded.
         why: in words, what keeps the model as it stands; empty where nothing does.
 
@@ -75,6 +76,7 @@ class Plan:
     piece: int | None = None
     channels_last: bool = False
     norms: int = 0
+    winograd: int = 0
     head: bool = False
     why: str = ""
 
@@ -95,6 +97,7 @@ class Plan:
             f"{self.piece} images at a time" if self.piece else "",
             "channels last" if self.channels_last else "",
             f"{self.norms} normalisations folded" if self.norms else "",
+            f"{self.winograd} convolutions by Winograd" if self.winograd else "",
             "head folded" if self.head else "",
         )
         return ", ".join(part for part in parts if part)
@@ -285,7 +288,8 @@ def arrangements(
             with contextlib.suppress(*UNSUITED):
                 layers = fast_layers(model, few, each.channels_last)
         if layers is not None:
-            yield layers.network, layers, replace(each, norms=layers.folded)
+            made = replace(each, norms=layers.folded, winograd=layers.transformed)
+            yield layers.network, layers, made
         yield model, None, each
 
 

@@ -1,0 +1,172 @@
+"""Convolutions with fewer products: the same outputs and gradients as PyTorch's own."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from multiway.attacks.fast_layers import fast_layers
+from multiway.attacks.fast_network import fast_network
+from multiway.attacks.winograd import TILE, Winograd, transforms
+
+CHANNELS = 64
+
+
+def layer(kernel: int, padding: int, *, bias: bool = True, outputs: int = CHANNELS) -> nn.Conv2d:
+    torch.manual_seed(kernel + padding)
+    return nn.Conv2d(CHANNELS, outputs, kernel, padding=padding, bias=bias).requires_grad_(False)
+
+
+def transformed(convolution: nn.Conv2d) -> Winograd:
+    made = Winograd(convolution)
+    made.take(convolution.weight)
+    return made
+
+
+def nearly(found: Tensor, expected: Tensor) -> bool:
+    """To 1e-4 of the largest value, ten times what was seen."""
+    return float((found - expected).detach().abs().max()) <= 1e-4 * float(
+        expected.detach().abs().max()
+    )
+
+
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_the_transforms_filter_a_line(kernel: int) -> None:
+    output, weight, image = transforms(kernel)
+    line = torch.randn(TILE + kernel - 1, dtype=torch.float64)
+    weights = torch.randn(kernel, dtype=torch.float64)
+    found = output @ ((weight @ weights) * (image @ line))
+    expected = F.conv1d(line[None, None], weights[None, None])[0, 0]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kernel", "padding"), [(r, p) for r in (3, 5) for p in range(r)], ids=str)
+@pytest.mark.parametrize(("count", "height", "width"), [(1, 8, 8), (37, 9, 14), (6, 5, 31)])
+def test_outputs_and_gradients_are_those_of_a_convolution(
+    kernel: int, padding: int, count: int, height: int, width: int
+) -> None:
+    """Sizes that tiles do not fit, numbers of images that do not fill the last turn."""
+    convolution = layer(kernel, padding, outputs=72)
+    maps = torch.randn(count, CHANNELS, height, width, requires_grad=True)
+    expected = convolution.double()(maps.double())
+    slope = torch.randn_like(expected)
+    (wanted,) = torch.autograd.grad(expected, maps, slope)
+    convolution.float()
+    made = transformed(convolution)(maps, convolution.weight, convolution.bias)
+    (found,) = torch.autograd.grad(made, maps, slope.float())
+    assert nearly(made, expected)
+    assert nearly(found, wanted)
+
+
+def test_where_nothing_is_seen_nothing_comes_out() -> None:
+    """Of a rounding error the sign would be ascended, and counted in correlations."""
+    convolution = layer(5, 2, bias=False)
+    maps = torch.zeros(3, CHANNELS, 20, 20)
+    maps[1, 7, 4, 4] = 1e-30
+    made = transformed(convolution).filter(maps)
+    back = transformed(convolution).filter(maps, back=True)
+    for found in (made, back):
+        reached = torch.zeros(3, 20, 20, dtype=torch.bool)
+        reached[1, 2:7, 2:7] = True
+        assert torch.equal((found != 0).any(dim=1), reached)
+
+
+def test_what_is_no_number_stays_none() -> None:
+    maps = torch.zeros(1, CHANNELS, 8, 8)
+    maps[0, 0, 4, 4] = torch.nan
+    assert transformed(layer(3, 1)).filter(maps)[0, :, 3:6, 3:6].isnan().all()
+
+
+def test_its_gradient_can_be_differentiated_again() -> None:
+    convolution = layer(3, 1)
+    made = transformed(convolution)
+    maps = torch.randn(2, CHANNELS, 8, 8, requires_grad=True)
+
+    def twice(run: object) -> Tensor:
+        outputs = run(maps) if callable(run) else maps
+        (slope,) = torch.autograd.grad(outputs.pow(3).sum(), maps, create_graph=True)
+        (again,) = torch.autograd.grad(slope.square().sum(), maps)
+        return again
+
+    exact = twice(convolution)
+    assert nearly(twice(lambda x: made(x, convolution.weight, convolution.bias)), exact)
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        {"stride": 2}, {"dilation": 2}, {"groups": 2}, {"padding_mode": "circular"},
+        {"padding": "same"}, {"padding": (1, 2)}, {"padding": 3}, {"kernel_size": (3, 5)},
+        {"kernel_size": 7}, {"in_channels": 32},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_it_keeps_to_the_layers_it_can_do(unlike: dict[str, object]) -> None:
+    usual: dict[str, object] = {
+        "in_channels": CHANNELS, "out_channels": CHANNELS, "kernel_size": 3, "padding": 1,
+    }  # fmt: skip
+    assert Winograd.suits(nn.Conv2d(**usual))  # type: ignore[arg-type]
+    assert not Winograd.suits(nn.Conv2d(**(usual | unlike)))  # type: ignore[arg-type]
+
+
+def test_images_that_tiles_hardly_cover_are_left_to_pytorch() -> None:
+    made = Winograd(layer(3, 1))
+    sizes = itertools.product((1, 2, 3, 4, 6, 8, 9), repeat=2)
+    covered = {(h, w) for h, w in sizes if made.covers(torch.empty(1, CHANNELS, h, w))}
+    # 3 x 4 costs 16 outputs for 12, 3 x 3 16 for 9, and 6 x 6 64 for 36.
+    fine = {3: (4, 8), 4: (3, 4, 6, 8, 9), 6: (4, 8), 8: (3, 4, 6, 8, 9), 9: (4, 8)}
+    assert covered == {(h, w) for h, widths in fine.items() for w in widths}
+    assert not Winograd(layer(5, 0)).covers(torch.empty(1, CHANNELS, 4, 4))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 64, 3, padding=1), nn.ReLU(), nn.Conv2d(64, 64, 5, bias=False),
+        nn.BatchNorm2d(64), nn.ReLU(), nn.Conv2d(64, 64, 3, padding=1), nn.ReLU(), nn.Flatten(),
+        nn.Linear(64 * 64, 4),
+    ).eval().requires_grad_(False)  # fmt: skip
+
+
+def test_an_attacked_network_uses_it_and_follows_new_weights() -> None:
+    model, images = network(), torch.rand(5, 1, 12, 12)
+    layers = fast_layers(model, images)
+    used = [fast.winograd is not None for _, _, fast in layers.convolutions]
+    assert used == [False, True, True]
+    assert nearly(layers.network(images), model(images))
+    for weight in model.parameters():
+        weight.add_(torch.randn_like(weight) * 0.1)
+    assert not nearly(layers.network(images), model(images))
+    layers.refresh()
+    assert nearly(layers.network(images), model(images))
+
+
+def test_a_network_that_computes_in_half_precision_inside_is_left_alone() -> None:
+    class Half(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, images: Tensor) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                scores: Tensor = self.inner(images)
+            return scores.float()
+
+    model, images = Half(), torch.rand(8, 1, 12, 12)
+    expected = model(images)
+    found = fast_network(model, images, expected)
+    assert float((found.scores(images) - expected).abs().max()) <= 0.05 * float(
+        expected.abs().max()
+    )
+
+
+def test_transformed_weights_have_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, images = network(), torch.rand(5, 1, 12, 12)
+    # Enough for the last one alone, of 2 x 36 x 64 x 64 numbers.
+    monkeypatch.setattr("multiway.attacks.fast_layers.TRANSFORMED", 2 * 36 * 64 * 64 * 4)
+    used = [fast.winograd is not None for _, _, fast in fast_layers(model, images).convolutions]
+    assert used == [False, False, True]
