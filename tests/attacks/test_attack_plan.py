@@ -51,20 +51,23 @@ def quick(model: nn.Module, images: Tensor) -> FastNetwork:
 
 
 @pytest.mark.parametrize(
-    ("name", "piece", "norms"),
+    ("name", "piece", "norms", "winograd"),
     [
-        ("wong", 256, 0), ("madry", 64, 0), ("a", 64, 0), ("c", 32, 0), ("d", None, 0),
-        ("resnet-8-small", 256, 3), ("resnet-8", 64, 3), ("preact-18", 32, 8),
+        ("wong", 256, 0, 0), ("madry", 64, 0, 0), ("a", 64, 0, 1), ("c", 32, 0, 1),
+        ("d", None, 0, 0), ("resnet-8-small", 256, 3, 1), ("resnet-8", 64, 3, 2),
+        # Of 17 layers of 3 x 3 all but the first and three with a stride.
+        ("preact-18", 32, 8, 13),
     ],
 )  # fmt: skip
-def test_the_layers_decide(name: str, piece: int | None, norms: int) -> None:
+def test_the_layers_decide(name: str, piece: int | None, norms: int, winograd: int) -> None:
     size, channels = (32, 3) if name.startswith(("resnet", "preact")) else (28, 1)
     torch.manual_seed(0)
     network = settled(build_backbone(name, 10, channels, size))
     images = draw(3, channels, size, size)
     found = quick(network, images)
     last = piece is not None
-    assert found.plan == Plan(piece, last, norms, why="" if last else found.plan.why)
+    why = "" if last else found.plan.why
+    assert found.plan == Plan(piece, last, norms, winograd, why=why)
     # The same scores and the same gradients, in another order.
     labels = torch.arange(3)
     given = Goal("margin", Scores(network)).ascend(images, labels)
@@ -306,7 +309,8 @@ def test_codes_fold_their_head_and_their_norms() -> None:
     images, labels = draw(4, 3, 16, 16), torch.arange(4)
     found = quick(model, images)
     assert str(found.plan) == (
-        "256 images at a time, channels last, 3 normalisations folded, head folded"
+        "256 images at a time, channels last, 3 normalisations folded, "
+        "1 convolutions by Winograd, head folded"
     )
     own = found.goal("own").ascend(images, labels)
     value = model.loss(model.codes(images), labels, reduction="none")
