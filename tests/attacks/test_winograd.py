@@ -170,3 +170,24 @@ def test_transformed_weights_have_their_limit(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("multiway.attacks.fast_layers.TRANSFORMED", 2 * 36 * 64 * 64 * 4)
     used = [fast.winograd is not None for _, _, fast in fast_layers(model, images).convolutions]
     assert used == [False, False, True]
+
+
+def test_gradients_reach_an_activation_in_its_own_order() -> None:
+    """Behind a flattened network they come in another one, which takes ten times as long."""
+    model, images = network().to(memory_format=torch.channels_last), torch.rand(3, 1, 12, 12)
+    in_order: list[bool] = []
+
+    def watch(activation: nn.Module, inputs: object, output: Tensor) -> None:
+        output.register_hook(  # type: ignore[no-untyped-call]
+            lambda slope: in_order.append(slope.is_contiguous(memory_format=torch.channels_last))
+        )
+
+    # Hooks run in the order in which they were registered: this one sees what the copy's own did.
+    fast = fast_layers(model, images).network
+    assert isinstance(fast, nn.Sequential)
+    assert isinstance(model, nn.Sequential)
+    for each in (model, fast):
+        each[6].register_forward_hook(watch)
+        shown = images.squeeze(1).unsqueeze(-1).permute(0, 3, 1, 2).requires_grad_()
+        torch.autograd.grad(each(shown).sum(), shown)
+    assert in_order == [False, True]

@@ -152,10 +152,7 @@ def _towards_plane(
     near, near_way = plane.reach(here, value, guesses[0])
     height = value + torch.linalg.vecdot(slope, images - here)
     far, far_way = plane.reach(images, height, guesses[1])
-    sizes = [
-        torch.linalg.vector_norm(each, ord=problem.threat.order, dim=1, keepdim=True)
-        for each in (near, far)
-    ]
+    sizes = [plane.size(each) for each in (near, far)]
     share = (sizes[0] / (sizes[0] + sizes[1]).clamp_min(SMALLEST)).clamp_max(DRAWN)
     near, far = here.add(near, alpha=OVERSHOOT), images.add(far, alpha=OVERSHOOT)
     return torch.lerp(near, far, share).view(points.shape), torch.stack([near_way, far_way], dim=1)

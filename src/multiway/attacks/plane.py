@@ -30,6 +30,13 @@ class Plane:
         self.weight = self.length if self.cube else self.length * self.length
         self.total = self.weight.sum(dim=1)
 
+    def size(self, change: Tensor) -> Tensor:
+        """The norm of `change` [n, D] that should be small, [n, 1]."""
+        if self.cube:  # a maximum takes a tenth of the time of the same as a norm
+            return change.abs().amax(dim=1, keepdim=True)
+        norm: Tensor = torch.linalg.vector_norm(change, dim=1, keepdim=True)
+        return norm
+
     def reach(
         self, points: Tensor, height: Tensor, guess: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
