@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -54,3 +55,21 @@ def test_it_is_bound_before_anything_slow_is_loaded() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert not {"torch", "numpy", "typer"} & set(loaded.stdout.split())
+
+
+@pytest.mark.parametrize(("policy", "spins"), [(None, "1000"), ("ACTIVE", None)])
+def test_threads_of_a_command_wait_without_keeping_the_processor(
+    policy: str | None, spins: str | None
+) -> None:
+    """Whoever has chosen how threads wait is left alone; OpenMP reads it as torch is loaded."""
+    program = (
+        "import os, sys; from multiway.cli import main; sys.argv = ['multiway', '--version']\n"
+        "try: main()\n"
+        "except SystemExit: print('torch' in sys.modules, os.environ.get('GOMP_SPINCOUNT'))"
+    )
+    kept = {key: value for key, value in os.environ.items() if key != "GOMP_SPINCOUNT"}
+    environment = kept if policy is None else kept | {"OMP_WAIT_POLICY": policy}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == f"False {spins}"
