@@ -226,7 +226,7 @@ def _cifar(count: int, suffix: str) -> Reader:
         key = "labels" if count == 10 else "fine_labels"
         data = data_files.python2_pickle(images.reshape(3, -1), labels.tolist(), key)
     read = cifar.read10 if count == 10 else cifar.read100
-    covers = (f"data.cifar.read{count}", "data.cifar_pickle.read_batch")
+    covers = (f"data.cifar.read{count}",)
     return Reader(
         covers,
         f"x{suffix}",

@@ -178,7 +178,7 @@ def test_hostile_pickles_are_refused_and_not_run(tmp_path: Path, protocol: int) 
         b"cbuiltins\neval\n(S'1+1'\ntR.",
         b"(S'1+1'\nibuiltins\neval\n.",
         b"cnumpy\nload\n.",
-        b"cmultiway.data.cifar_pickle\nos\n.",
+        b"cmultiway.data.cifar\nos\n.",
     ],
     ids=["reduce", "inst", "numpy", "own module"],
 )

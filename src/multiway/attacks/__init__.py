@@ -4,27 +4,34 @@ from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
-from multiway.attacks.by_name import (
-    ATTACKS,
-    build_attack,
-    has_objective,
-    needs_no_bound,
-    norms_of,
-    options_of,
-)
 from multiway.attacks.checks import AttackWarning
 from multiway.attacks.crafting import Transfer, transfer
 from multiway.attacks.evaluation import evaluate, predict
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
 from multiway.attacks.minimal import CW, DDN, EAD, DeepFool
-from multiway.attacks.names import attack_name, attack_words
+from multiway.attacks.names import (
+    ATTACKS,
+    attack_name,
+    attack_words,
+    build_attack,
+    has_objective,
+    needs_no_bound,
+    norms_of,
+    options_of,
+)
 from multiway.attacks.nattack import NAttack
 from multiway.attacks.noise import Noise
-from multiway.attacks.outcome import STANDING, Evaluation, Point, Progress, Row
+from multiway.attacks.outcome import (
+    STANDING,
+    Evaluation,
+    Point,
+    Progress,
+    Row,
+    join_evaluations,
+)
 from multiway.attacks.pgd import PGD
 from multiway.attacks.result import AttackResult, Attempt
-from multiway.attacks.sharding import join_evaluations
 from multiway.attacks.square import Square
 
 __all__ = [

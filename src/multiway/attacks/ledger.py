@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -11,7 +12,15 @@ from multiway.attacks.base import Problem
 from multiway.attacks.result import Attempt
 from multiway.objectives import Ascent
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "in_passes"]
+
+# Images in one forward pass: bounds the memory, and is enough to keep the processor busy.
+PASS = 600
+
+
+def in_passes(chosen: Tensor, draws: int) -> Iterator[Tensor]:
+    """`chosen` [n] in parts whose images, with `draws` tries each, make up one forward pass."""
+    yield from torch.split(chosen, max(1, PASS // draws))
 
 
 class Ledger:
@@ -51,6 +60,24 @@ class Ledger:
         self.attempt.adversarial[index] = points[better]
         self.broken[index] = broken[better]
         self.value[index] = value[better]
+
+    def query(self, chosen: Tensor, points: Tensor) -> Tensor:
+        """Ask for the scores of `points`, the same number for each image; keep the best of each.
+
+        Args:
+            points: [n * draws, ...], those of one image together.
+
+        Returns:
+            The attacker's lead at every point, [n, draws] in float64.
+        """
+        draws = len(points) // len(chosen)
+        leads = self.problem.take(chosen).lead(self.problem.network(points), draws)
+        leads = leads.view(len(chosen), draws)
+        top, best = leads.max(dim=1)
+        rows = torch.arange(len(chosen), device=chosen.device) * draws + best
+        self.keep(chosen, points[rows], top, top > 0)
+        self.count(chosen, draws)
+        return leads
 
     def count(self, chosen: Tensor, forwards: int | Tensor, backwards: int | Tensor = 0) -> None:
         """Passes spent on each of the images: one number, or [n]."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count
-from multiway.attacks.queries import Best, groups
+from multiway.attacks.ledger import Ledger, in_passes
 from multiway.attacks.result import Attempt
 from multiway.errors import MultiwayError
 from multiway.threat import L2, Streams, check_norm, column, make_streams
@@ -83,22 +83,22 @@ class NAttack(Attack):
         streams = make_streams(images, problem.seed, "nattack")
         origin = self._origin(problem)
         mean = START * _normal(images, streams, 1).view_as(images)
-        best = Best(problem)
-        standing = torch.arange(len(images), device=images.device)
+        ledger = Ledger(problem)
+        standing = ledger.everything
         curve: list[float] = []
         for _ in range(self._affordable_steps()):
-            for chosen in groups(standing, self.population):
+            for chosen in in_passes(standing, self.population):
                 noise = _normal(images[chosen], [streams[i] for i in chosen], self.population)
                 points = self._images(problem.take(chosen), origin[chosen] + mean[chosen], noise)
-                rank = _z_scored(best.offer(chosen, points)).to(noise.dtype)
+                rank = _z_scored(ledger.query(chosen, points)).to(noise.dtype)
                 move = torch.einsum("np,npd->nd", rank, noise).view_as(mean[chosen])
                 mean[chosen] += self.step_size / (self.population * self.sigma) * move
-            curve.append(float(best.lead.mean()))
+            curve.append(float(ledger.value.mean()))
             if self.early_stop:
-                standing = best.standing(standing)
+                standing = ledger.left
             if len(standing) == 0:
                 break
-        return replace(best.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
+        return replace(ledger.attempt, loss_curve=torch.tensor(curve, dtype=torch.float64))
 
     def _affordable_steps(self) -> int:
         return (
@@ -118,13 +118,13 @@ class NAttack(Attack):
         # arctanh(2s - 1) = logit(s) / 2
         return torch.logit(share) / 2
 
-    def _images(self, problem: Problem, place: Tensor, noise: Tensor) -> Tensor:
-        """The images of `place + sigma * noise`, [n * population, ...], inside the ball."""
+    def _images(self, problem: Problem, center: Tensor, noise: Tensor) -> Tensor:
+        """The images of `center + sigma * noise`, [n * population, ...], inside the ball."""
         low, high = problem.threat.bounds
-        points = torch.add(place.flatten(1)[:, None], noise, alpha=self.sigma)
+        points = torch.add(center.flatten(1)[:, None], noise, alpha=self.sigma)
         points = points.tanh_().mul_((high - low) / 2).add_((high + low) / 2)
-        points = points.view(-1, *place.shape[1:])
-        each = torch.arange(len(place), device=place.device).repeat_interleave(self.population)
+        points = points.view(-1, *center.shape[1:])
+        each = torch.arange(len(center), device=center.device).repeat_interleave(self.population)
         return problem.threat.take(each).project(points, problem.images[each])
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-import torch
-
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.checks import check_count
-from multiway.attacks.queries import Best, groups
+from multiway.attacks.ledger import Ledger, in_passes
 from multiway.attacks.result import Attempt
 from multiway.errors import choose
 from multiway.threat import L1, L2, Linf, Threat, make_streams
@@ -53,16 +51,16 @@ class Noise(Attack):
         """Rounds of draws for all that still stand."""
         images = problem.images
         streams = make_streams(images, problem.seed, "noise", self.kind)
-        best = Best(problem)
-        standing = torch.arange(len(images), device=images.device)
+        ledger = Ledger(problem)
+        standing = ledger.everything
         for done in range(0, self.draws, ROUND):
             draws = min(ROUND, self.draws - done)
-            for chosen in groups(standing, draws):
+            for chosen in in_passes(standing, draws):
                 threat = problem.threat.take(chosen)
                 draw = threat.sample if self.kind == "uniform" else threat.extremes
-                best.offer(chosen, draw(images[chosen], [streams[i] for i in chosen], draws))
+                ledger.query(chosen, draw(images[chosen], [streams[i] for i in chosen], draws))
             if self.early_stop:
-                standing = best.standing(standing)
+                standing = ledger.left
             if len(standing) == 0:
                 break
-        return best.attempt
+        return ledger.attempt
