@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from multiway.artifact import Artifact, BuildContext
-from multiway.engine import Finished, LocalEngine, Observer
+from multiway.engine import ArtifactObserver, Finished, LocalEngine
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.machine import locked
 from multiway.ray_engine import RayEngine
@@ -133,7 +133,7 @@ def times_made(log: Path, name: str) -> int:
     return len(list(log.glob(f"{name}-*")))
 
 
-class Watching(Observer):
+class Watching(ArtifactObserver):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

@@ -29,10 +29,10 @@ from multiway.store import Store
 __all__ = [
     "ATTEMPTS",
     "PATIENCE",
+    "ArtifactObserver",
     "Engine",
     "Finished",
     "LocalEngine",
-    "Observer",
     "ProcessDied",
     "attempt",
 ]
@@ -61,7 +61,7 @@ class Finished:
     seconds: float = 0.0
 
 
-class Observer:
+class ArtifactObserver:
     """Who watches: a subclass has those of these methods that it needs; here they do nothing."""
 
     def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
@@ -134,7 +134,7 @@ class Engine(ABC):
         else:
             self._running[self._start(artifact.key, packed)] = artifact
 
-    def wait(self, seconds: float, observer: Observer) -> list[Finished]:
+    def wait(self, seconds: float, observer: ArtifactObserver) -> list[Finished]:
         """Whatever has finished within that time; maybe nothing."""
         finished, self._refused = self._refused, []
         for handle in self._ready(0.0 if finished else seconds) if self._running else ():
@@ -151,7 +151,7 @@ class Engine(ABC):
         return finished
 
     def _try_again(
-        self, artifact: Artifact, death: ProcessDied, observer: Observer
+        self, artifact: Artifact, death: ProcessDied, observer: ArtifactObserver
     ) -> list[Finished]:
         self._deaths[artifact.key] += 1
         if self._deaths[artifact.key] == ATTEMPTS:

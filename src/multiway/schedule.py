@@ -6,7 +6,7 @@ import time
 from collections.abc import Container, Iterable
 
 from multiway.artifact import Artifact
-from multiway.engine import PATIENCE, Engine, Observer
+from multiway.engine import PATIENCE, ArtifactObserver, Engine
 from multiway.errors import MultiwayError
 from multiway.store import Damaged, Store
 
@@ -40,7 +40,10 @@ def urgency(artifacts: list[Artifact]) -> dict[str, float]:
 
 
 def compute(
-    wanted: Iterable[Artifact], store: Store, engine: Engine, observer: Observer | None = None
+    wanted: Iterable[Artifact],
+    store: Store,
+    engine: Engine,
+    observer: ArtifactObserver | None = None,
 ) -> None:
     """Have every artifact of `wanted`, and what it is made from, in the store.
 
@@ -51,7 +54,7 @@ def compute(
     """
     if engine.capacity < 1:
         raise MultiwayError("the engine can run nothing: give it a process at least")
-    watch = observer or Observer()
+    watch = observer or ArtifactObserver()
     wanted = list(wanted)
     artifacts = order(wanted)
     done = {artifact.key for artifact in artifacts if _is_whole(artifact, store, watch)}
@@ -99,7 +102,7 @@ def compute(
         )
 
 
-def _is_whole(artifact: Artifact, store: Store, watch: Observer) -> bool:
+def _is_whole(artifact: Artifact, store: Store, watch: ArtifactObserver) -> bool:
     if artifact not in store:
         return False
     try:

@@ -21,7 +21,7 @@ from multiway.analysis import (
     accuracy_against_steps,
 )
 from multiway.analysis.curves import default_kappas
-from multiway.attacks import FGSM, PGD, AttackWarning, transfer
+from multiway.attacks import FGSM, PGD, AttackWarning, craft_and_show
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.results import Result
@@ -232,7 +232,7 @@ def test_against_steps_equals_separate_runs(restarts: int) -> None:
         runs = [replace(attack, steps=number) for number in steps]
         white = [run(models["a"], *given, seed=5).accuracy.value for run in runs]
         moved = [
-            transfer(run, models["a"], {"b": models["b"]}, *given, seed=5).accuracy["b"]
+            craft_and_show(run, models["a"], {"b": models["b"]}, *given, seed=5).accuracy["b"]
             for run in runs
         ]
         assert white[0] > white[-1]

@@ -16,7 +16,7 @@ from multiway.analysis.diagnosis.blackbox_checks import distil, repeatable_item
 from multiway.analysis.diagnosis.checklist import LEVEL, beats, exceeds
 from multiway.analysis.diagnosis.gradient_runs import loss_curves, run_gradients
 from multiway.analysis.diagnosis.readout import Features, fit_readout, readout_item
-from multiway.attacks import FGSM, PGD, transfer
+from multiway.attacks import FGSM, PGD, craft_and_show
 from multiway.threat import L2, Linf, Threat
 
 
@@ -144,7 +144,7 @@ def test_a_student_learns_what_its_teacher_does() -> None:
     student = distil(teacher, images, Linf(0.15), steps=200, seed=0)
     agreement = (student(images).argmax(1) == teacher(images).argmax(1)).double().mean()
     assert float(agreement) > 0.7
-    moved = transfer(attack, student, {"teacher": teacher}, images, labels)
+    moved = craft_and_show(attack, student, {"teacher": teacher}, images, labels)
     # Far more than random signs of the same size do.
     signs = torch.randn(images.shape, generator=torch.Generator().manual_seed(0)).sign()
     noisy = teacher((images + 0.15 * signs).clamp(0, 1)).argmax(1) == labels

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.analysis import correlate, corruption_accuracy, transfer
-from multiway.attacks import FGSM, AttackWarning
-from multiway.attacks import transfer as craft_and_show
+from multiway.attacks import FGSM, AttackWarning, craft_and_show
 from multiway.data import ImageSet
 from multiway.errors import MultiwayError
 from multiway.threat import Linf

@@ -27,8 +27,8 @@ from multiway.attacks import (
     Noise,
     Square,
     TargetedAPGD,
+    craft_and_show,
     evaluate,
-    transfer,
 )
 from multiway.attacks.fast_network import fast_network
 from multiway.classifier import encode_model
@@ -248,7 +248,7 @@ def test_transfer_to_a_model_that_overflows() -> None:
     images, labels = torch.full((3, 2), 0.5), torch.zeros(3, dtype=torch.int64)
     attack = Noise(Linf(0.2), draws=50)
     with pytest.warns(AttackWarning, match="bad returns NaN or infinite scores"):
-        found = transfer(attack, Overflows(0.9), {"bad": Overflows()}, images, labels)
+        found = craft_and_show(attack, Overflows(0.9), {"bad": Overflows()}, images, labels)
     lost = found.crafted.adversarial[:, 0] > 0.55
     assert lost.any()
     assert torch.equal(found.predictions["bad"] == -1, lost)

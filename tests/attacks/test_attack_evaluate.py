@@ -29,8 +29,8 @@ from multiway.attacks import (
     Problem,
     Progress,
     build_attack,
+    craft_and_show,
     evaluate,
-    transfer,
 )
 from multiway.attacks.names import attack_words
 from multiway.attacks.outcome import CLEAN, STANDING
@@ -111,7 +111,7 @@ def test_every_image_may_have_an_eps_of_its_own() -> None:
     attack = PGD(Linf(each), steps=5)
     found = evaluate(model, images, labels, [attack], batch_size=5)
     assert torch.equal(found.broken_by != STANDING, attack(model, images, labels).success)
-    moved = transfer(attack, model, {"itself": model}, images, labels, batch_size=5)
+    moved = craft_and_show(attack, model, {"itself": model}, images, labels, batch_size=5)
     assert (moved.crafted.linf <= each + 1e-6).all()
 
 
@@ -249,7 +249,7 @@ def test_models_that_differ_in_their_scores_alone_never_share_batches(
         if how == "evaluate":
             evaluate(model, images, labels, [attack], directory=tmp_path)
         else:
-            transfer(attack, model, {"itself": model}, images, labels, directory=tmp_path)
+            craft_and_show(attack, model, {"itself": model}, images, labels, directory=tmp_path)
         return len(kept(tmp_path)), len(kept(tmp_path, "scores"))
 
     assert fingerprint(Hiding(1.0)) == fingerprint(Hiding(1.5))
@@ -349,7 +349,9 @@ def test_transfer_crafts_every_image_to_the_end() -> None:
         for weight in near.parameters():
             weight.add_(0.1 * torch.randn(weight.shape, dtype=weight.dtype))
     attack = PGD(Linf(0.2), steps=10, step_size=0.05)
-    found = transfer(attack, source, {"itself": source, "near": near}, images, labels, batch_size=5)
+    found = craft_and_show(
+        attack, source, {"itself": source, "near": near}, images, labels, batch_size=5
+    )
     assert (found.crafted.backwards == 10).all()
     assert found.accuracy["itself"].value == found.crafted.accuracy.value
     assert found.clean["itself"].value == 21 / 22
@@ -357,7 +359,7 @@ def test_transfer_crafts_every_image_to_the_end() -> None:
     decided = near(found.crafted.adversarial).argmax(dim=1)
     assert torch.equal(found.predictions["near"], decided)
     with pytest.raises(MultiwayError, match="no model to transfer to"):
-        transfer(attack, source, {}, images, labels)
+        craft_and_show(attack, source, {}, images, labels)
 
 
 def test_high_confidence_transfers_better() -> None:
@@ -368,7 +370,7 @@ def test_high_confidence_transfers_better() -> None:
         for weight in near.parameters():
             weight.add_(0.1 * torch.randn(weight.shape, dtype=weight.dtype))
     accuracy = [
-        transfer(
+        craft_and_show(
             PGD(Linf(0.3), steps=40, step_size=0.02, kappa=kappa),
             source,
             {"near": near},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from picturing import FIRST, networks, write_folder
+from toy_networks import FIRST, networks, write_folder
 
 from conftest import Command, cell, cells
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from picturing import FIRST, networks, write_folder
+from toy_networks import FIRST, networks, write_folder
 
 from conftest import Command
 

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Command
 from multiway.store import Store
-from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, write_result
+from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, write_study_result
 from study_results import result, verdict
 
 
@@ -24,7 +24,7 @@ def store(tmp_path: Path) -> Path:
         result("transfer", verdicts=held),
         result("length", verdicts=(verdict(OPPOSITE, "length-white-box"),)),
     ):
-        write_result(folder, each)
+        write_study_result(folder, each)
     return folder
 
 
@@ -170,7 +170,7 @@ def test_a_folder_that_is_no_store_is_refused(in_process: Command, tmp_path: Pat
 def test_a_broken_result_is_named_and_no_page_is_written(
     in_process: Command, store: Path, tmp_path: Path
 ) -> None:
-    broken = write_result(store, result())
+    broken = write_study_result(store, result())
     broken.write_text(broken.read_text()[:300])
     done = in_process("report")
     assert done.returncode == 2

@@ -33,7 +33,7 @@ from hostile import (
 from conftest import Shared, invoke
 from multiway.errors import visible
 from multiway.store import Store
-from multiway.studies.result import HOLDS, write_result
+from multiway.studies.result import HOLDS, write_study_result
 from study_results import result, verdict
 
 COMMANDS = all_commands()
@@ -163,7 +163,9 @@ def place(
         shutil.copytree(trained_runs / name, folder / name)
     shutil.copy(tiny_npz, folder / "tiny.npz")
     Store(folder / "store").create()
-    write_result(folder / "store", result("transfer", verdicts=(verdict(HOLDS, "transfer-0"),)))
+    write_study_result(
+        folder / "store", result("transfer", verdicts=(verdict(HOLDS, "transfer-0"),))
+    )
     (folder / "nets.py").write_text(
         "from torch import nn\n"
         "def make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(64, 3))\n"

@@ -146,7 +146,7 @@ def _study(folder: Path) -> None:
             (study_result.Evidence(
                 "own", "all", 0.1, 0.05, None, 0.0, 0.02, 0.9, None, 9, (0,)),)),),
     )  # fmt: skip
-    study_result.write_result(folder, found)
+    study_result.write_study_result(folder, found)
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,7 @@ def _mnist(folder: Path, zipped: bool) -> None:
 def _mnist_reader(suffix: str) -> Reader:
     paths = [f"MNIST/raw/train-{kind}-ubyte{suffix}" for kind in ("images-idx3", "labels-idx1")]
     return Reader(
-        ("data.mnist.read", "data.mnist.count", "data.reading.read_bytes"),
+        ("data.mnist.read", "data.mnist.count", "data.reading.read_published"),
         paths[0],
         lambda folder: _mnist(folder, bool(suffix)),
         lambda folder: (mnist.read([folder / p for p in paths]), mnist.count(folder / paths[0])),
@@ -322,14 +322,14 @@ READERS: dict[str, Reader] = {
     ),
     "study": Reader(
         (
-            "studies.result.read_result",
+            "studies.result.read_study_result",
             "studies.result.load_results",
             "studies.published.read_folder",
         ),
         "results/toy-cpu.json",
         _study,
         lambda folder: (
-            study_result.read_result(folder / "results/toy-cpu.json").as_dict(),
+            study_result.read_study_result(folder / "results/toy-cpu.json").as_dict(),
             study_result.load_results(folder),
             read_folder(folder / "results"),
         ),

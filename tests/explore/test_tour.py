@@ -17,7 +17,7 @@ from multiway.explore.compute import look
 from multiway.explore.settings import ATTACKS
 from multiway.explore.tour import Stop, make_tour
 from multiway.explore.tour_texts import sign_test
-from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe, margin_words
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, how_trained, margin_words
 from multiway.objectives import OBJECTIVES
 
 EPS, LARGEST = 0.2, 0.5
@@ -158,8 +158,8 @@ def test_every_choice_has_words() -> None:
     for name in ENCODINGS:
         encoding = mw.Encoding.make(name, 4)
         model = mw.EncodedClassifier(nn.Linear(3, encoding.codebook.length), encoding)
-        assert describe(model).startswith("trained to ")
-    assert describe(nn.Linear(3, 4)) == "comes from elsewhere"
+        assert how_trained(model).startswith("trained to ")
+    assert how_trained(nn.Linear(3, 4)) == "comes from elsewhere"
 
 
 def test_where_each_breaks_is_said_of_both(stops: tuple[Stop, ...]) -> None:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from multiway.data.corruptions import KINDS, PAPER_KINDS
 from multiway.errors import MultiwayError
-from multiway.studies.paper import Grid, check_known, columns, figure, rows, studies, table
+from multiway.studies.paper import PaperGrid, check_known, columns, figure, rows, studies, table
 
 NETWORKS = ("A-1ofK", "A-RO", "C-1ofK", "C-RO")
 
@@ -136,6 +136,6 @@ def test_a_misspelt_name_is_refused() -> None:
 )
 def test_a_grid_that_is_no_table_is_refused(change: dict[str, object]) -> None:
     good = {"unit": "percent", "columns": ["x", "y"], "rows": {"a": [1.0, 2.0]}}
-    assert Grid.model_validate(good).value("a", "y") == 0.02
+    assert PaperGrid.model_validate(good).value("a", "y") == 0.02
     with pytest.raises(ValidationError):
-        Grid.model_validate({**good, **change})
+        PaperGrid.model_validate({**good, **change})

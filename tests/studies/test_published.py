@@ -16,7 +16,7 @@ from multiway.statistics import proportion
 from multiway.studies import StudyResult, declare, scale_of
 from multiway.studies.claims import claims
 from multiway.studies.published import check_claims, check_current, publish
-from multiway.studies.result import NOT_JUDGED, Verdict, read_result
+from multiway.studies.result import NOT_JUDGED, Verdict, read_study_result
 
 RESULTS = Path(__file__).parents[2] / "results"
 FILES = sorted(RESULTS.glob("*.json"))
@@ -24,18 +24,18 @@ FILES = sorted(RESULTS.glob("*.json"))
 
 def test_published_results_judge_the_claims_of_today() -> None:
     for path in FILES:
-        check_claims(read_result(path))
+        check_claims(read_study_result(path))
 
 
 @pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
 def test_published_results_have_the_cells_of_today() -> None:
     for path in FILES:
-        check_current(read_result(path))
+        check_current(read_study_result(path))
 
 
 def test_another_figure_of_the_paper_is_found() -> None:
     """Table 3: beside C, which is nearest to failing, stand 92.6 less 69.0 %, not those of A."""
-    published = read_result(RESULTS / "transfer-cpu.json")
+    published = read_study_result(RESULTS / "transfer-cpu.json")
     assert published.verdicts[0].reported == pytest.approx(0.236)
     with pytest.raises(
         MultiwayError, match="another figure of the paper beside transfer-black-box"
@@ -111,5 +111,5 @@ def test_pictures_are_not_published(tmp_path: Path) -> None:
     """Their arrays hold images of the data sets."""
     one = replace(made(), scale="cpu", pictures={"map": "a.safetensors"})
     (path,) = publish([one], tmp_path / "results")
-    assert read_result(path) == replace(one, pictures={})
+    assert read_study_result(path) == replace(one, pictures={})
     assert [each.name for each in (tmp_path / "results").iterdir()] == ["transfer-cpu.json"]

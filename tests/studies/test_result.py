@@ -20,8 +20,8 @@ from multiway.studies.result import (
     StudyResult,
     Verdict,
     load_results,
-    read_result,
-    write_result,
+    read_study_result,
+    write_study_result,
 )
 
 MADE = Provenance("toys", "never trained", 200, (0, 1), 0.5, "2026-11-16", {"multiway": "0.1.0"})
@@ -57,13 +57,13 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         result("transfer", pictures={"a": "x/a.safetensors"}),
         smoke("transfer"),
     ]
-    paths = [write_result(tmp_path, each) for each in some]
+    paths = [write_study_result(tmp_path, each) for each in some]
     assert [str(path.relative_to(tmp_path)) for path in paths] == [
         "results/length-cpu.json", "results/transfer-cpu.json", "results/transfer-smoke.json",
     ]  # fmt: skip
     assert load_results(tmp_path) == some
     assert all(isinstance(each, StudyResult) for each in load_results(tmp_path))
-    write_result(tmp_path, result("length", title="again"))
+    write_study_result(tmp_path, result("length", title="again"))
     assert [each.title for each in load_results(tmp_path)] == ["again", "Toys", "Toys"]
     assert {path.suffix for path in (tmp_path / "results").iterdir()} == {".json"}
 
@@ -112,7 +112,7 @@ BROKEN: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 def test_an_edited_file_is_named(
     edit: Callable[[dict[str, Any]], object], message: str, tmp_path: Path
 ) -> None:
-    path = write_result(tmp_path, result())
+    path = write_study_result(tmp_path, result())
     document = json.loads(path.read_text())
     edit(document)
     path.write_text(json.dumps(document))
@@ -124,7 +124,7 @@ def test_an_edited_file_is_named(
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
 def test_a_file_cut_short_is_named(share: float, tmp_path: Path) -> None:
-    path = write_result(tmp_path, result())
+    path = write_study_result(tmp_path, result())
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
     with pytest.raises(MultiwayError, match="not valid JSON") as error:
@@ -133,10 +133,10 @@ def test_a_file_cut_short_is_named(share: float, tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_name_is_refused(tmp_path: Path) -> None:
-    path = write_result(tmp_path, result())
+    path = write_study_result(tmp_path, result())
     path = path.rename(path.with_name("toy-paper.json"))
     with pytest.raises(MultiwayError, match="holds the result of toy at scale cpu"):
-        read_result(path)
+        read_study_result(path)
 
 
 def test_evidence_that_is_not_finite_is_refused() -> None:

@@ -8,15 +8,22 @@ import pytest
 from small_studies import make, shared_store
 
 from multiway.artifact import Artifact
-from multiway.engine import LocalEngine, Observer
+from multiway.engine import ArtifactObserver, LocalEngine
 from multiway.schedule import compute, order
 from multiway.store import Store
-from multiway.studies import STUDIES, StudyResult, collect_result, declare, scale_of, write_result
+from multiway.studies import (
+    STUDIES,
+    StudyResult,
+    collect_result,
+    declare,
+    scale_of,
+    write_study_result,
+)
 from multiway.studies.artifacts import Corrupted, Crafted, Decided
 from multiway.studies.claims import claims
 from multiway.studies.models import Model
 from multiway.studies.pictures import read_pictures
-from multiway.studies.result import NOT_JUDGED, read_result
+from multiway.studies.result import NOT_JUDGED, read_study_result
 from multiway.training import measure
 
 TRIAL = scale_of("smoke", trial=True)
@@ -36,7 +43,7 @@ def run(name: str, store: Store) -> StudyResult:
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_study_is_whole(name: str, store: Store, tmp_path: Path) -> None:
     study, result = declare(name, TRIAL), run(name, store)
-    assert read_result(write_result(tmp_path, result)) == result
+    assert read_study_result(write_study_result(tmp_path, result)) == result
     declared = [(c.row, c.column, c.metric, c.objective, c.panel, c.series, c.x)
                 for c in study.cells]  # fmt: skip
     measured = [(c.row, c.column, c.metric, c.objective, c.panel, c.series, c.x)
@@ -61,7 +68,7 @@ def test_a_study_is_whole(name: str, store: Store, tmp_path: Path) -> None:
     assert result.provenance.attack_seed == (0 if attacked or drawn else None)
 
 
-class Left(Observer):
+class Left(ArtifactObserver):
     """Remembers what was to be made."""
 
     left: list[Artifact]

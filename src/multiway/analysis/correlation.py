@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis.measurement import Measurement
+from multiway.analysis.measurement import ProvenanceLog
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count, check_scores, warn
 from multiway.attacks.fast_network import PROBED, fast_goal
@@ -78,7 +78,7 @@ def correlate(
     if features:
         _check_convolutions(models)
     data = image_set(data, split="test")
-    measurement = Measurement()
+    log = ProvenanceLog()
     cells: list[Cell] = []
     apart: dict[tuple[str, str, str], None] = {}  # each once, whatever the objective
     undefined = []
@@ -107,7 +107,7 @@ def correlate(
         title=f"Correlation of gradient signs on {data.name}",
         chart="heat map",
         cells=tuple(cells),
-        provenance=measurement.provenance(data.name, models, len(data)),
+        provenance=log.provenance(data.name, models, len(data)),
         column_name="network",
         details={
             "no_map_in_common": [list(names) for names in apart],

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis.measurement import Measurement
+from multiway.analysis.measurement import ProvenanceLog
 from multiway.attacks.base import untouched
 from multiway.cache import Cache, Computed
 from multiway.checks import check_labels, output_tensor
@@ -75,7 +75,7 @@ def corruption_accuracy(
     _check(models, data, chosen, levels)
     if published:
         check_official(chosen, data_dir)
-    measurement = Measurement()
+    log = ProvenanceLog()
     drawn = None if published else seed
     show = _Show(data, drawn, data_dir, device, batch_size)
     scores = show.scores(models, lambda start, stop: data.images[start:stop])
@@ -104,7 +104,7 @@ def corruption_accuracy(
         f"{'severity' if len(levels) == 1 else 'severities'} {named}",
         chart="dots",
         cells=tuple(cells),
-        provenance=measurement.provenance(data.name, models, len(data), drawn),
+        provenance=log.provenance(data.name, models, len(data), drawn),
         column_name="corruption",
         x_name="severity",
         details={

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
-from multiway.analysis.measurement import Measurement, distinct_attacks
-from multiway.attacks import PGD, Attack, Progress, evaluate, transfer
+from multiway.analysis.measurement import ProvenanceLog, distinct_attacks
+from multiway.attacks import PGD, Attack, Progress, craft_and_show, evaluate
 from multiway.attacks.names import attack_name, attack_words
 from multiway.attacks.pgd import default_step
 from multiway.classifier import EncodedClassifier
@@ -217,13 +217,13 @@ class _Sweep:
         points: Callable[[nn.Module], Sequence[_Point]],
     ) -> Result:
         """Each source's images are crafted once for a point and shown to all its targets."""
-        measurement = Measurement()
+        log = ProvenanceLog()
         sources, targets = self._sides(attacks)
         clean: dict[str, Interval] = {}
         lines: dict[tuple[str, str], list[tuple[_Point, Interval]]] = {}
         for name, source in sources.items():
             for point in points(source):
-                with measurement.watch(f"{attack_name(point.attack)} on {name}", point.ignored):
+                with log.watch(f"{attack_name(point.attack)} on {name}", point.ignored):
                     under, without = self._attack(point.attack, name, source, targets[name])
                 clean |= without
                 for target, accuracy in under.items():
@@ -234,7 +234,7 @@ class _Sweep:
             title=self._title(attacks[0], settings[0]),
             chart="lines",
             cells=tuple(self._cells(sources, clean, lines)),
-            provenance=measurement.provenance(
+            provenance=log.provenance(
                 self.data.name, {**self.models, **sources}, len(self.data), self.seed
             ),
             column_name="crafted on",
@@ -279,7 +279,7 @@ class _Sweep:
         }  # fmt: skip
         if targets != [name]:
             shown = {target: self.models[target] for target in targets}
-            moved = transfer(attack, source, shown, *given, progress=self.progress, **options)
+            moved = craft_and_show(attack, source, shown, *given, progress=self.progress, **options)
             return moved.accuracy, moved.clean
         progress, done = self.progress or (lambda count: None), 0
 

@@ -16,12 +16,12 @@ from multiway.attacks.names import attack_words
 from multiway.errors import MultiwayError
 from multiway.results import Provenance
 
-__all__ = ["Measurement", "distinct_attacks"]
+__all__ = ["ProvenanceLog", "distinct_attacks"]
 
 AnyAttack = TypeVar("AnyAttack", bound=Attack)
 
 
-class Measurement:
+class ProvenanceLog:
     """A clock and the warnings of attacks, from the start of a measurement to its result."""
 
     def __init__(self) -> None:

@@ -17,9 +17,8 @@ from multiway.analysis.correlation import (
     default_objectives,
     gradient_signs,
 )
-from multiway.analysis.measurement import Measurement, distinct_attacks
-from multiway.attacks import Attack
-from multiway.attacks import transfer as craft_and_show
+from multiway.analysis.measurement import ProvenanceLog, distinct_attacks
+from multiway.attacks import Attack, craft_and_show
 from multiway.attacks.names import attack_name, attack_words
 from multiway.classifier import EncodedClassifier
 from multiway.data import image_set, to_float
@@ -81,7 +80,7 @@ def transfer(
         raise MultiwayError(f"a transfer matrix needs 2 models or more, not {len(models)}")
     data = image_set(data, split="test")
     chosen = distinct_attacks(attacks, models.values())
-    measurement = Measurement()
+    log = ProvenanceLog()
     own_names = {
         name: model.encoding.name if isinstance(model, EncodedClassifier) else None
         for name, model in models.items()
@@ -94,7 +93,7 @@ def transfer(
         common = {"objective": getattr(attack, "objective", None), "attack": attack_words(attack)}
         shown = {}
         for source, model in models.items():
-            with measurement.watch(f"{attack_name(attack)} on {source}"):
+            with log.watch(f"{attack_name(attack)} on {source}"):
                 shown[source] = craft_and_show(
                     attack, model, models, images, labels,
                     batch_size=batch_size, seed=seed, directory=directory, progress=progress,
@@ -134,7 +133,7 @@ def transfer(
         title=f"Transfer of attacks on {data.name}: {words}",
         chart="heat map",
         cells=tuple(cells),
-        provenance=measurement.provenance(data.name, models, len(data), seed),
+        provenance=log.provenance(data.name, models, len(data), seed),
         row_name="attacked",
         column_name="crafted on",
         details={

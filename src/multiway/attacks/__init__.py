@@ -5,7 +5,7 @@ from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
 from multiway.attacks.checks import AttackWarning
-from multiway.attacks.crafting import Transfer, transfer
+from multiway.attacks.crafting import Transfer, craft_and_show
 from multiway.attacks.evaluation import evaluate, predict
 from multiway.attacks.fab import FAB
 from multiway.attacks.fgsm import FGSM
@@ -65,6 +65,7 @@ __all__ = [
     "attack_name",
     "attack_words",
     "build_attack",
+    "craft_and_show",
     "evaluate",
     "has_objective",
     "join_evaluations",
@@ -73,5 +74,4 @@ __all__ = [
     "options_of",
     "predict",
     "schott_protocol",
-    "transfer",
 ]

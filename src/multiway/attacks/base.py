@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from multiway.attacks.checks import (
-    check_images,
+    check_attackable,
     check_labels_and_targets,
     check_model,
     check_scores,
@@ -172,7 +172,7 @@ class Attack(ABC):
         check_threat(self.threat)
         images, labels = labelled_images(images, labels, self.threat.bounds)
         targets = None if targets is None else class_numbers(targets, "targets")
-        check_images(images, self.threat)
+        check_attackable(images, self.threat)
         attack = self.on(model)
         with untouched(model), torch.inference_mode(False), torch.no_grad():
             images = images.detach().clone().clamp_(*self.threat.bounds)

@@ -21,8 +21,8 @@ __all__ = [
     "WARNINGS",
     "AttackWarning",
     "Note",
+    "check_attackable",
     "check_count",
-    "check_images",
     "check_labels_and_targets",
     "check_model",
     "check_placement",
@@ -119,7 +119,7 @@ def check_threat(threat: Threat) -> None:
         )
 
 
-def check_images(images: Tensor, threat: Threat) -> None:
+def check_attackable(images: Tensor, threat: Threat) -> None:
     """Refuse images that are not float [N, ...] inside the bounds, or not one for each eps."""
     if not images.is_floating_point():
         raise MultiwayError(

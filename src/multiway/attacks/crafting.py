@@ -19,7 +19,7 @@ from multiway.checks import NO_DECISION, check_labels, decisions
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval, proportion
 
-__all__ = ["Transfer", "craft", "transfer"]
+__all__ = ["Transfer", "craft", "craft_and_show"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,7 +43,7 @@ class Transfer:
         return f"Transfer({shown}; the source itself {self.crafted.accuracy})"
 
 
-def transfer(
+def craft_and_show(
     attack: Attack,
     source: nn.Module,
     targets: Mapping[str, nn.Module],
@@ -74,7 +74,7 @@ def transfer(
         >>> one, other = (nn.Sequential(nn.Flatten(), nn.Linear(16, 3)) for _ in range(2))
         >>> attack = FGSM(Linf(0.1), objective="ce")
         >>> images, labels = torch.rand(8, 1, 4, 4), torch.arange(8) % 3
-        >>> transfer(attack, one, {"other": other}, images, labels)
+        >>> craft_and_show(attack, one, {"other": other}, images, labels)
         Transfer(other ... % [..., ...] (n=8); the source itself ... % [..., ...] (n=8))
     """
     if not targets:
@@ -119,7 +119,7 @@ def craft(
 ) -> tuple[AttackResult, dict[str, str]]:
     """What `attack` makes of all images on `source`, batch by batch, and its warnings by kind.
 
-    Arguments are as in `transfer`; whether broken images are left alone is the attack's own
+    Arguments are as in `craft_and_show`; whether broken images are left alone is the attack's own
     `early_stop`.
     """
     check_count("batch_size", batch_size)

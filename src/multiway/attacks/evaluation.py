@@ -16,8 +16,8 @@ from multiway.attacks.base import Attack, untouched
 from multiway.attacks.batches import Batch, attack_batches, show_warnings
 from multiway.attacks.checks import (
     Note,
+    check_attackable,
     check_count,
-    check_images,
     check_labels_and_targets,
     check_model,
     check_scores,
@@ -99,7 +99,7 @@ def evaluate(
     radii = _radii(eps, attacks)
     for attack in attacks:
         for radius in radii or (attack.threat.eps,):
-            check_images(images, replace(attack.threat, eps=radius))
+            check_attackable(images, replace(attack.threat, eps=radius))
     names = _distinct([attack_name(attack) for attack in attacks])
     scores = score(model, images, batch_size)
     check_scores(scores)

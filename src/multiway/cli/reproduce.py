@@ -26,7 +26,7 @@ from multiway.machine import cores
 
 if TYPE_CHECKING:
     from multiway.artifact import Artifact
-    from multiway.engine import Engine, Finished, Observer
+    from multiway.engine import ArtifactObserver, Engine, Finished
     from multiway.store import Store
     from multiway.studies import Scale, Study, StudyResult
 
@@ -153,7 +153,7 @@ def _compute(studies: list[Study], store: Store, engine: Engine) -> MultiwayErro
     artifacts = [artifact for study in studies for artifact in study.artifacts()]
     try:
         with LiveTable(engine.capacity) as table:
-            mw.schedule.compute(artifacts, store, engine, cast("Observer", table))
+            mw.schedule.compute(artifacts, store, engine, cast("ArtifactObserver", table))
     except MultiwayError as error:
         return error  # what the studies need may be there all the same
     finally:
@@ -171,7 +171,7 @@ def _collect(studies: list[Study], scale: Scale, store: Store, json: bool, *, wr
             continue
         results.append(mw.studies.collect_result(study, scale, store))
         if write and not scale.trial:  # two steps are no result, whatever the scale
-            paths.append(mw.studies.write_result(store.directory, results[-1]))
+            paths.append(mw.studies.write_study_result(store.directory, results[-1]))
     if json:
         print_json({"results": [result.as_dict() for result in results]})
         return
@@ -251,7 +251,7 @@ def _ends(ends: tuple[float, float] | None, form: str) -> str:
 
 
 class LiveTable:
-    """An `Observer` for people; a table on a terminal, a line now and then elsewhere."""
+    """An `ArtifactObserver` for people; a table on a terminal, a line now and then elsewhere."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity

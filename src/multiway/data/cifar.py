@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from multiway.data.reading import Labelled, damaged, read_bytes
+from multiway.data.reading import Labelled, damaged, read_published
 from multiway.errors import MultiwayError
 
 __all__ = ["read10", "read100"]
@@ -55,7 +55,7 @@ def _read(paths: Sequence[Path], name: str, classes: int, key: str, label_bytes:
 def _read_records(path: Path, name: str, label_bytes: int) -> Labelled:
     """Pixels [N, 3072] and labels [N]; a record is `label_bytes` labels, the last of them the fine
     one, and the pixels."""
-    data = read_bytes(path, name)
+    data = read_published(path, name)
     length = label_bytes + _PIXELS
     if len(data) % length:
         raise damaged(
@@ -137,7 +137,7 @@ def _read_pickle(path: Path, label_key: str, name: str) -> Labelled:
         MultiwayError: the file is damaged, or asks for any global but the few that rebuild an
             array of bytes; the name of that global is in the message, and it was not run.
     """
-    data = read_bytes(path, name)
+    data = read_published(path, name)
     try:
         # Python 2 pickled byte strings; as bytes they need no guess at an encoding.
         content = _CifarUnpickler(io.BytesIO(data), encoding="bytes").load()

@@ -72,7 +72,7 @@ class ImageSet:
                 f"{len(self.classes)} classes are named: allowed are 0 to {len(self.classes) - 1}"
             )
         if not self.sha256:
-            object.__setattr__(self, "sha256", _fingerprint(images, labels))
+            object.__setattr__(self, "sha256", _hash_images(images, labels))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -251,7 +251,7 @@ def _describe(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
 
 
-def _fingerprint(images: Tensor, labels: Tensor) -> str:
+def _hash_images(images: Tensor, labels: Tensor) -> str:
     digest = hashlib.sha256(_describe(images).encode())
     pixels = "u1" if images.dtype == torch.uint8 else "<f4"
     # Byte order is fixed, so that every machine finds the same name for the same data.

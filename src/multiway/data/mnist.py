@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from multiway.data.reading import Labelled, damaged, read_bytes
+from multiway.data.reading import Labelled, damaged, read_published
 
 __all__ = ["count", "read"]
 
@@ -54,7 +54,7 @@ def _read_idx(path: Path, size: tuple[int, ...]) -> NDArray[np.uint8]:
     Args:
         size: of every record, the axes behind the first.
     """
-    data = read_bytes(path, _NAME)
+    data = read_published(path, _NAME)
     if path.suffix == ".gz":
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

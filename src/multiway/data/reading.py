@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from multiway.errors import MultiwayError, UnusableFile
-from multiway.files import kind_of, open_file
-from multiway.files import read_bytes as read_whole
+from multiway.files import kind_of, open_file, read_bytes
 
 __all__ = [
     "DEFLATED",
@@ -19,7 +18,7 @@ __all__ = [
     "damaged",
     "is_web_page",
     "read_array_header",
-    "read_bytes",
+    "read_published",
 ]
 
 # Far above any published file; a sparse one may claim to fill the disk.
@@ -80,7 +79,7 @@ def read_array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype,
     return shape, fortran, dtype, file.tell()
 
 
-def read_bytes(path: Path, name: str) -> bytes:
+def read_published(path: Path, name: str) -> bytes:
     """The whole of a file that passes `check_head`."""
     check_head(path, name)
-    return read_whole(path, LARGEST)
+    return read_bytes(path, LARGEST)

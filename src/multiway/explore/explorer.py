@@ -39,7 +39,7 @@ from multiway.explore.settings import (
     parse_settings,
 )
 from multiway.explore.tour import make_tour
-from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, describe, margin_words
+from multiway.explore.words import ATTACK_WORDS, OBJECTIVE_WORDS, how_trained, margin_words
 from multiway.objectives import OBJECTIVES
 
 __all__ = ["Explorer"]
@@ -219,7 +219,7 @@ class Explorer:
     def _model(self, each: ModelView, view: View) -> Answer:
         return {
             "name": each.name,
-            "trained": describe(self.models[each.name]),
+            "trained": how_trained(self.models[each.name]),
             "role": "attacked" if each.name == view.settings.on else "sees the same image",
             "colour": self.colours[each.name],
             "decisions": [self._name(one) for one in each.decision],

@@ -14,7 +14,7 @@ from multiway.errors import MultiwayError
 from multiway.explore.compute import View, breaking, look, outputs_and_scores, remarked
 from multiway.explore.settings import Settings, make_attack, objectives_of
 from multiway.explore.tour_texts import TourCounts, TourTexts
-from multiway.explore.words import describe
+from multiway.explore.words import how_trained
 
 __all__ = ["Stop", "make_tour"]
 
@@ -84,7 +84,8 @@ def make_tour(
         first,
         replace(first, on=coded, other=plain, objective="own", attack="pgd"),
     ]
-    texts = TourTexts(classes, counts, label, describe(models[plain]), describe(models[coded]))
+    trained = (how_trained(models[name]) for name in (plain, coded))
+    texts = TourTexts(classes, counts, label, *trained)
     lines = breaking(models, image, label, settings[5], largest)
     written = [
         texts.clean(seen(settings[0])),

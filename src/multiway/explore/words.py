@@ -6,7 +6,7 @@ from torch import nn
 
 from multiway.classifier import EncodedClassifier
 
-__all__ = ["ATTACK_WORDS", "OBJECTIVE_WORDS", "describe", "margin_words"]
+__all__ = ["ATTACK_WORDS", "OBJECTIVE_WORDS", "how_trained", "margin_words"]
 
 ATTACK_WORDS = {
     "fgsm": "One step of eps in every pixel, along the sign of the gradient.",
@@ -34,12 +34,12 @@ _LOSSES = {
 }
 
 
-def describe(model: nn.Module) -> str:
+def how_trained(model: nn.Module) -> str:
     """How a model was trained, in a few words.
 
     Example:
         >>> import multiway as mw
-        >>> describe(mw.EncodedClassifier(nn.Linear(4, 2000), mw.Encoding.make("ro", 10)))
+        >>> how_trained(mw.EncodedClassifier(nn.Linear(4, 2000), mw.Encoding.make("ro", 10)))
         'trained to random orthogonal codewords of length 2,000 by squared error'
     """
     if not isinstance(model, EncodedClassifier):

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from multiway.report.labels import Panel, axis_label, factor, is_share, panels_of
+from multiway.report.labels import ChartPanel, axis_label, factor, is_share, panels_of
 from multiway.report.style import Group, figure_style, paper_note, start, wrap_lines
 from multiway.results import Result, number_text
 
@@ -43,7 +43,7 @@ def draw_heat_map(result: Result) -> Figure:
         return figure
 
 
-def _draw_map(axes: Any, result: Result, panel: Panel) -> Any:
+def _draw_map(axes: Any, result: Result, panel: ChartPanel) -> Any:
     cells = {
         (x, y): cell
         for y, row in enumerate(panel.rows)

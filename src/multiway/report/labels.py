@@ -10,7 +10,7 @@ from multiway.results import METRICS, Cell, Result
 from multiway.studies.result import StudyResult
 
 __all__ = [
-    "ABSENT", "NO_ATTACK", "UNGUIDED", "Panel", "attacks_of", "axis_label", "chance", "factor",
+    "ABSENT", "NO_ATTACK", "UNGUIDED", "ChartPanel", "attacks_of", "axis_label", "chance", "factor",
     "facts", "goal", "heading", "is_share", "line_name", "panels_of", "papers_goal", "seeds_text",
     "unique", "x_text",
 ]  # fmt: skip
@@ -134,7 +134,7 @@ def chance(result: Result, cells: Sequence[Cell]) -> str:
 
 
 @dataclass(frozen=True)
-class Panel:
+class ChartPanel:
     """Figures of one metric, objective and `Cell.panel`.
 
     Attributes:
@@ -160,7 +160,9 @@ class Panel:
         return next((c for c in self.cells if (c.row, c.column) == (row, column)), None)
 
 
-def panels_of(cells: Sequence[Cell], *, apart: bool = False, joined: bool = False) -> list[Panel]:
+def panels_of(
+    cells: Sequence[Cell], *, apart: bool = False, joined: bool = False
+) -> list[ChartPanel]:
     """The panels, by metric, then `Cell.panel`, then objective.
 
     Figures without an objective (clean accuracy, AutoAttack) are in the panels of all objectives.
@@ -179,7 +181,7 @@ def panels_of(cells: Sequence[Cell], *, apart: bool = False, joined: bool = Fals
         attacked = {(cell.objective, cell.column) for cell in here if cell.objective}
         if joined and len(guided) > 1 and len({column for _, column in attacked}) == len(attacked):
             rows, columns = unique(here, "row"), unique(here, "column")
-            panels.append(Panel(metric, "", name, tuple(here), tuple(rows), tuple(columns)))
+            panels.append(ChartPanel(metric, "", name, tuple(here), tuple(rows), tuple(columns)))
             continue
         beside = [] if apart else [cell for cell in here if goal(cell) in UNGUIDED]
         for ascended in goals if apart else guided or goals[:1]:
@@ -190,7 +192,7 @@ def panels_of(cells: Sequence[Cell], *, apart: bool = False, joined: bool = Fals
             columns = sorted(
                 unique(shown, "column"), key=lambda c: (c not in first, order.index(c))
             )
-            panels.append(Panel(metric, ascended, name, shown, tuple(rows), tuple(columns)))
+            panels.append(ChartPanel(metric, ascended, name, shown, tuple(rows), tuple(columns)))
     return panels
 
 

@@ -11,7 +11,15 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator
 
 from multiway.errors import MultiwayError
-from multiway.report.labels import Panel, axis_label, factor, is_share, line_name, panels_of, x_text
+from multiway.report.labels import (
+    ChartPanel,
+    axis_label,
+    factor,
+    is_share,
+    line_name,
+    panels_of,
+    x_text,
+)
 from multiway.report.style import (
     Group,
     add_legend,
@@ -84,7 +92,7 @@ def _note(result: Result) -> list[str]:
     return note
 
 
-def _lines(panel: Panel) -> dict[str, dict[float, Cell]]:
+def _lines(panel: ChartPanel) -> dict[str, dict[float, Cell]]:
     """The cells of each line by their x, in its order; those of the objective before others."""
     lines: dict[str, dict[float, Cell]] = {}
     for cell in panel.cells:
@@ -99,7 +107,7 @@ def _lines(panel: Panel) -> dict[str, dict[float, Cell]]:
     return {name: dict(sorted(points.items())) for name, points in lines.items()}
 
 
-def _draw_panel(axes: Any, result: Result, panel: Panel, names: Sequence[str]) -> None:
+def _draw_panel(axes: Any, result: Result, panel: ChartPanel, names: Sequence[str]) -> None:
     scale = factor(panel.metric)
     lines = _lines(panel)
     places = sorted({x for points in lines.values() for x in points})
@@ -144,7 +152,7 @@ def _draw_line(
         axes.plot([*ends], [*ends.values()], **more)
 
 
-def _paper(result: Result, panel: Panel, name: str, x: float) -> float | None:
+def _paper(result: Result, panel: ChartPanel, name: str, x: float) -> float | None:
     """The paper's figure there, whichever objective it stands beside."""
     here = (
         cell.reported

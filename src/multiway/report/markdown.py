@@ -15,7 +15,7 @@ from multiway.report.summary import (
     LEGEND,
     MARKS,
     SMOKE,
-    Row,
+    SummaryRow,
     counts_text,
     found_text,
     identity,
@@ -182,7 +182,7 @@ def write_results_page(
     return [path, *written]
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: SummaryRow) -> list[str]:
     return [
         f"[{escape(row.paper)}](#{row.id}) ({row.result.scale})",
         escape(row.verdict.text, code=True),

@@ -27,8 +27,8 @@ from multiway.studies.result import (
 )
 
 __all__ = [
-    "LEGEND", "MARKS", "SMOKE", "Row", "counts_text", "difference_text", "found_text", "identity",
-    "made_rows", "summary_rows", "unmeasured_text",
+    "LEGEND", "MARKS", "SMOKE", "SummaryRow", "counts_text", "difference_text", "found_text",
+    "identity", "made_rows", "summary_rows", "unmeasured_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -129,7 +129,7 @@ LEGEND = (
 
 
 @dataclass(frozen=True)
-class Row:
+class SummaryRow:
     """A table or figure of the paper, and what became of it.
 
     Attributes:
@@ -156,7 +156,7 @@ class Row:
         return _chart(self.verdict)
 
 
-def summary_rows(results: Sequence[StudyResult]) -> list[Row]:
+def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
     """One row for each study that the paper has, from its largest scale, in the order they come."""
     first: dict[str, StudyResult] = {}
     for result in results:
@@ -205,10 +205,10 @@ def difference_text(value: float, metric: str) -> str:
     return f"{number_text(value, metric, sign=True)}{unit}"
 
 
-def _row(result: StudyResult) -> Row:
+def _row(result: StudyResult) -> SummaryRow:
     verdict = result.verdicts[0]
     reported = verdict.reported
-    return Row(
+    return SummaryRow(
         id=identity(result),
         paper=result.paper,
         verdict=verdict,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiway.report.labels import (
     ABSENT,
     UNGUIDED,
-    Panel,
+    ChartPanel,
     attacks_of,
     chance,
     goal,
@@ -69,7 +69,7 @@ def cell_text(cell: Cell) -> str:
     return f"{cell.text}, {cell.undefined} undefined" if cell.undefined else cell.text
 
 
-def _by_x(result: Result, panel: Panel) -> Table:
+def _by_x(result: Result, panel: ChartPanel) -> Table:
     """A row for each x, a column for each line."""
     places = _places(panel, lambda cell: (x_text(cell.x or 0.0), line_name(cell)))
     if places is None:
@@ -79,7 +79,7 @@ def _by_x(result: Result, panel: Panel) -> Table:
     return _wide(result, panel, result.x_name or "x", rows, columns, places)
 
 
-def _by_name(result: Result, panel: Panel) -> Table:
+def _by_name(result: Result, panel: ChartPanel) -> Table:
     """Rows and columns as they are named, turned where they would be too many columns."""
     corner = " / ".join(dict.fromkeys((result.row_name, result.column_name)))
     rows, columns = panel.rows, panel.columns
@@ -92,7 +92,7 @@ def _by_name(result: Result, panel: Panel) -> Table:
     return _wide(result, panel, corner, rows, columns, places)
 
 
-def _places(panel: Panel, where: Callable[[Cell], Place]) -> dict[Place, Cell] | None:
+def _places(panel: ChartPanel, where: Callable[[Cell], Place]) -> dict[Place, Cell] | None:
     """The figure of each place, that of the objective before one without; None where two meet."""
     places: dict[Place, Cell] = {}
     for cell in panel.cells:
@@ -104,7 +104,7 @@ def _places(panel: Panel, where: Callable[[Cell], Place]) -> dict[Place, Cell] |
 
 def _wide(
     result: Result,
-    panel: Panel,
+    panel: ChartPanel,
     corner: str,
     rows: Sequence[str],
     columns: Sequence[str],
@@ -142,7 +142,7 @@ def _wide(
     )
 
 
-def _long(result: Result, panel: Panel) -> Table:
+def _long(result: Result, panel: ChartPanel) -> Table:
     """A line for each figure."""
     columns = [result.row_name, result.column_name, "ours [95 %]"]
     values: list[Callable[[Cell], str]] = [lambda c: c.row, lambda c: c.column, cell_text]

@@ -12,7 +12,7 @@ from multiway.studies.result import (
     StudyResult,
     load_results,
     verdict_counts,
-    write_result,
+    write_study_result,
 )
 from multiway.studies.scales import Scale, scale_of
 from multiway.studies.study import CellSpec, Study
@@ -40,5 +40,5 @@ __all__ = [
     "save_outcomes",
     "scale_of",
     "verdict_counts",
-    "write_result",
+    "write_study_result",
 ]

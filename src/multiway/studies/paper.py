@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from multiway.errors import choose
 
 __all__ = [
-    "Grid",
-    "Table",
+    "PaperGrid",
+    "PaperTable",
     "baseline_figure",
     "check_known",
     "columns",
@@ -30,7 +30,7 @@ BASELINE = "Madry et al."
 _STRICT = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class Grid(BaseModel):
+class PaperGrid(BaseModel):
     """The figures of one metric as printed: `rows` has one number for each of `columns`."""
 
     model_config = _STRICT
@@ -40,7 +40,7 @@ class Grid(BaseModel):
     rows: dict[str, tuple[float, ...]]
 
     @model_validator(mode="after")
-    def _rectangular(self) -> Grid:
+    def _rectangular(self) -> PaperGrid:
         if len(set(self.columns)) != len(self.columns):
             raise ValueError("a column is named twice")
         for name, values in self.rows.items():
@@ -57,7 +57,7 @@ class Grid(BaseModel):
         return round(printed / 100, 6) if self.unit == "percent" else printed
 
 
-class Table(BaseModel):
+class PaperTable(BaseModel):
     """One table of the paper.
 
     Attributes:
@@ -72,7 +72,7 @@ class Table(BaseModel):
 
     source: str
     measures: str
-    metrics: dict[str, Grid]
+    metrics: dict[str, PaperGrid]
     version: Literal["final", "earlier"] = "final"
     notes: tuple[str, ...] = ()
 
@@ -89,7 +89,7 @@ class _Names(BaseModel):
 class _Paper(BaseModel):
     model_config = _STRICT
 
-    tables: dict[str, Table]
+    tables: dict[str, PaperTable]
     added: dict[str, _Names]
 
 
@@ -105,7 +105,7 @@ def studies() -> tuple[str, ...]:
     return tuple(dict.fromkeys([*paper.tables, *paper.added]))
 
 
-def table(study: str) -> Table | None:
+def table(study: str) -> PaperTable | None:
     """The table that a study repeats; None where the paper gives no figures."""
     return _paper().tables.get(choose("study", study, studies()))
 

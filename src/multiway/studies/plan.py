@@ -13,7 +13,7 @@ from multiway.studies.inference import Difference
 from multiway.studies.models import Model
 from multiway.studies.study import Study
 
-__all__ = ["EFFECT", "Plan", "expected_difference", "plan_study"]
+__all__ = ["EFFECT", "StudyPlan", "expected_difference", "plan_study"]
 
 # The effect whose power is shown, and what is assumed of networks that are not trained yet: the
 # accuracy of a training varies by a point, and so many of the images are right on one side alone.
@@ -23,7 +23,7 @@ DISCORDANT = 0.1
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The plan of one study.
 
     Attributes:
@@ -43,7 +43,7 @@ class Plan:
     power: tuple[float, float] | None
 
 
-def plan_study(study: Study, store: Store, seen: set[str]) -> Plan:
+def plan_study(study: Study, store: Store, seen: set[str]) -> StudyPlan:
     """The plan of a study, without the artifacts that are `seen` already; its own are added to it.
 
     Args:
@@ -57,7 +57,7 @@ def plan_study(study: Study, store: Store, seen: set[str]) -> Plan:
     ends = (min(seeds), max(seeds)) if seeds else None
     expected = [expected_difference(study.n or 0, count) for count in ends or ()]
     power = [round(each.power(EFFECT), 2) for each in expected]
-    return Plan(
+    return StudyPlan(
         study=study.name,
         cells=len(study.cells),
         artifacts=len(artifacts),

@@ -11,7 +11,7 @@ from multiway.results import write_result
 from multiway.store import Store
 from multiway.studies.catalogue import STUDIES, declare
 from multiway.studies.claims import claims
-from multiway.studies.result import StudyResult, load_results, read_result, result_path
+from multiway.studies.result import StudyResult, load_results, read_study_result, result_path
 from multiway.studies.scales import scale_of
 from multiway.studies.verdict import reported_beside
 
@@ -22,7 +22,7 @@ def read_folder(folder: Path | str) -> list[StudyResult]:
     """The results in a store, or in a folder of published results: `FOLDER/STUDY-SCALE.json`."""
     folder = Path(folder)
     if not (folder / "store.json").exists() and any(folder.glob("*-*.json")):
-        return [read_result(path) for path in sorted(folder.glob("*.json"))]
+        return [read_study_result(path) for path in sorted(folder.glob("*.json"))]
     Store(folder)  # which refuses other folders, and stores of another format
     return load_results(folder)
 

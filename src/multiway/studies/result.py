@@ -31,11 +31,11 @@ __all__ = [
     "Verdict",
     "decide",
     "load_results",
-    "read_result",
+    "read_study_result",
     "result_path",
     "verdict_counts",
     "weakest",
-    "write_result",
+    "write_study_result",
 ]
 
 SCALES = ("smoke", "cpu", "paper")
@@ -224,12 +224,12 @@ def result_path(store: Path | str, study: str, scale: str) -> Path:
     return Path(store) / "results" / f"{study}-{scale}.json"
 
 
-def write_result(store: Path | str, result: StudyResult) -> Path:
+def write_study_result(store: Path | str, result: StudyResult) -> Path:
     """Write a result into the store, all at once."""
     return results.write_result(result_path(store, result.name, result.scale), result)
 
 
-def read_result(path: Path | str) -> StudyResult:
+def read_study_result(path: Path | str) -> StudyResult:
     """The result in a file; one that was cut short, edited or renamed is an error."""
     path = Path(path)
     result: StudyResult = results.read_result(path, StudyResult)
@@ -244,7 +244,7 @@ def read_result(path: Path | str) -> StudyResult:
 
 def load_results(store: Path | str) -> list[StudyResult]:
     """All results in a store, by name; none where nothing was measured yet."""
-    return [read_result(path) for path in sorted((Path(store) / "results").glob("*.json"))]
+    return [read_study_result(path) for path in sorted((Path(store) / "results").glob("*.json"))]
 
 
 def verdict_counts(results: Iterable[StudyResult], kind: str | None = None) -> dict[str, int]:

@@ -110,7 +110,7 @@ def steal(
     job.config["theft"] = {
         "start": start,
         # Nothing of it is used by a thief who starts from scratch.
-        "stolen_sha256": None if start == "scratch" else _fingerprint(stolen),
+        "stolen_sha256": None if start == "scratch" else _hash_weights(stolen),
     }
     return replace(job, model=model)
 
@@ -157,7 +157,7 @@ def _copy_body(source: nn.Module, target: nn.Module) -> None:
         raise MultiwayError(f"the stolen network does not fit its own architecture: {wrong[0]}")
 
 
-def _fingerprint(model: nn.Module) -> str:
+def _hash_weights(model: nn.Module) -> str:
     """SHA-256 over the names and values of all tensors."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):

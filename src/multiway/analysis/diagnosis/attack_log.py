@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from multiway.attacks import Attack, AttackResult, AttackWarning, transfer
+from multiway.attacks import Attack, AttackResult, AttackWarning, craft_and_show
 from multiway.attacks.batches import add_notes, attack_batches
 from multiway.attacks.checks import check_count, check_labels_and_targets
 from multiway.attacks.evaluation import predict
@@ -213,7 +213,7 @@ class AttackLog:
         with warnings.catch_warnings():
             # What they say of a substitute says nothing of the model.
             warnings.simplefilter("ignore", AttackWarning)
-            moved = transfer(
+            moved = craft_and_show(
                 attack,
                 source,
                 {"model": self.model},

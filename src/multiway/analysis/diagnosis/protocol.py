@@ -35,7 +35,7 @@ from multiway.analysis.diagnosis.gradient_runs import (
 )
 from multiway.analysis.diagnosis.readout import readout_item
 from multiway.attacks import PGD
-from multiway.attacks.checks import check_images, check_model
+from multiway.attacks.checks import check_attackable, check_model
 from multiway.attacks.names import attack_words
 from multiway.attacks.square import fits_square
 from multiway.data import labelled_images
@@ -304,4 +304,4 @@ def _check(model: nn.Module, images: Tensor, threat: Threat) -> None:
             "a diagnosis needs one finite eps for all images (it goes through larger and smaller "
             f"ones by itself), not {threat.eps}"
         )
-    check_images(images, threat)
+    check_attackable(images, threat)

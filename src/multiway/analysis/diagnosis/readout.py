@@ -77,7 +77,7 @@ class Features(nn.Module):
 
         The model is as before when the block ends.
         """
-        head = _last_linear(model, image)
+        head = _linear_run_last(model, image)
         features = cls(model)
         if head is None:
             yield None
@@ -259,7 +259,7 @@ def _breaks(attack: PGD | Noise, readout: Readout, image: Tensor, seed: int) -> 
         return bool(attack(readout, image, label, seed=seed).success.all())
 
 
-def _last_linear(model: nn.Module, image: Tensor) -> nn.Linear | None:
+def _linear_run_last(model: nn.Module, image: Tensor) -> nn.Linear | None:
     """The Linear that runs last when `model` sees `image`."""
     ran: list[nn.Linear] = []
     hooks = [
