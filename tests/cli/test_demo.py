@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
+import multiway as mw
 from conftest import Shared, cell, cells, invoke
+from multiway.attacks.checks import warn
+from multiway.cli import demo
 from multiway.data.corruptions import KINDS
 from wheels import install_wheel, run_outside
 
@@ -112,3 +116,21 @@ def test_other_epochs_in_the_same_folder_are_refused(folder: Path) -> None:
     other = invoke(folder, *SMALL, "--epochs", "2")
     assert other.returncode == 2
     assert "recipe.epochs was 1, now 2" in other.stderr
+
+
+def test_what_attacks_warn_of_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Also of networks that are not diagnosed."""
+
+    def measure(*_: object) -> SimpleNamespace:
+        for _network in range(2):
+            warn("nan-gradients", "{count} of {total} gradients were NaN", 1, 8)
+        return SimpleNamespace(as_dict=dict)
+
+    monkeypatch.setattr(demo, "_network", lambda *_: None)
+    monkeypatch.setattr(demo, "_measure", measure)
+    monkeypatch.setattr(demo, "print_json", lambda document: None)
+    monkeypatch.setattr(mw.report, "demo_page", lambda path, findings: path)
+    demo.demo(tmp_path, limit=8, json=True)
+    assert capsys.readouterr().err.count("warning: 1 of 8 gradients were NaN\n") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -216,3 +217,25 @@ def test_images_of_the_targets_class_are_left_alone(models: dict[str, nn.Module]
     still = (cloud.points[0] == cloud.points[-1]).all(dim=1)
     assert cloud.classes[:2] == (0, 3)
     assert torch.equal(still, cloud.labels == 3)
+
+
+class Talkative(nn.Module):
+    """A network that warns of something of its own when it is attacked."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        if images.requires_grad:
+            warnings.warn("my weights are old", stacklevel=1)
+        scores: Tensor = self.network(images)
+        return scores
+
+
+def test_what_a_network_warns_of_is_shown(models: dict[str, nn.Module], image: Tensor) -> None:
+    """What attacks warn of is not, where the page has no place for it; all else comes through."""
+    settings = Settings(0, "mine", "mine", "fgsm", "ce", 0.1, 1)
+    with pytest.warns(UserWarning, match="my weights are old") as shown:
+        breaking({"mine": Talkative(models["foreign"]).eval()}, image, 0, settings, 0.2, count=3)
+    assert {each.category for each in shown} == {UserWarning}

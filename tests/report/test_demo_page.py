@@ -46,7 +46,7 @@ def findings(margin: int = 20, **changes: Any) -> DemoFindings:
     # Single severities are in the JSON alone.
     corrupted.append(accuracy("ro-0", "severity 1", 77, None, panel="fog", x=1.0))
     worst = [accuracy(name, "clean", 190, None) for name in NAMES]
-    worst += [accuracy(name, "FGSM, own", 100, None, attack="FGSM", white_box=True)
+    worst += [accuracy(name, "a step on own", 100, None, attack="FGSM", white_box=True)
               for name in NAMES]  # fmt: skip
     worst += [accuracy(name, "worst case", 0 if name == "ro-0" else 95, None, attack="PGD",
                        white_box=True) for name in NAMES]  # fmt: skip
@@ -82,8 +82,8 @@ def test_every_figure_is_on_the_page_which_is_silent(page: Page, tmp_path: Path)
     # Most of what ro-0 seems to keep is lost under the margin.
     expect(page.locator("p.strong")).to_have_text(
         [
-            "One step (FGSM, own) leaves ro-0 50.0 % [43.1, 56.9] (n=200); in the worst case 0.0 % "
-            "[0.0, 1.9] (n=200) is left.",
+            "One step (a step on own) leaves ro-0 50.0 % [43.1, 56.9] (n=200); in the worst case "
+            "0.0 % [0.0, 1.9] (n=200) is left.",
             "Under its own loss ro-0 seems to keep 50.0 % [43.1, 56.9] (n=200). Under the margin "
             "10.0 % [6.6, 14.9] (n=200) is left: of the two its own loss is the poorer direction.",
         ]

@@ -4,7 +4,7 @@ from multiway.attacks.apgd import APGD, TargetedAPGD
 from multiway.attacks.autoattack import AutoAttack
 from multiway.attacks.base import Attack, Problem
 from multiway.attacks.boundary import Boundary, DistanceSummary, schott_protocol
-from multiway.attacks.checks import AttackWarning
+from multiway.attacks.checks import AttackWarning, collect_warnings
 from multiway.attacks.crafting import Transfer, craft_and_show
 from multiway.attacks.evaluation import evaluate, predict
 from multiway.attacks.fab import FAB
@@ -65,6 +65,7 @@ __all__ = [
     "attack_name",
     "attack_words",
     "build_attack",
+    "collect_warnings",
     "craft_and_show",
     "evaluate",
     "has_objective",

@@ -93,10 +93,16 @@ def collect_warnings() -> Iterator[dict[str, Note]]:
     """The first `AttackWarning` of each kind inside the block, by kind; it is not shown.
 
     Other warnings are shown when the block ends.
+
+    Example:
+        >>> with collect_warnings() as notes:
+        ...     warn("small-images", "{count} of {total} images are small", 2, 5)
+        >>> {kind: str(note) for kind, note in notes.items()}
+        {'small-images': '2 of 5 images are small'}
     """
     notes: dict[str, Note] = {}
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        warnings.simplefilter("always", AttackWarning)
         yield notes
     for each in caught:
         if isinstance(each.message, AttackWarning):

@@ -21,6 +21,8 @@ __all__ = ["App", "explain", "main"]
 
 # The shell's status for a program that was stopped from the keyboard.
 INTERRUPTED = 130
+# What typer raises for a command that was called without anything; it does not export the class.
+NO_ARGUMENTS = "NoArgsIsHelpError"
 # Failures of the machine, or of what it was fed: a user can do something about them.
 FORESEEN = (OSError, MemoryError, RecursionError, UnicodeError)
 # How torch words that there was no memory; where there is a class for it, it is named so, too.
@@ -89,7 +91,7 @@ def _how_to_go_on(words: list[str]) -> str:
 def _usage(error: typer.TyperException) -> int:
     """What typer objects to; a command called without anything just shows its help."""
     message = error.format_message()
-    if message.startswith("Usage:"):
+    if type(error).__name__ == NO_ARGUMENTS:
         sys.stdout.write(message + "\n")
         return 0
     say(f"error: {' '.join(message.split(chr(10)))}")

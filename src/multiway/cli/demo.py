@@ -6,7 +6,6 @@ import shlex
 import shutil
 import sys
 import time
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,7 @@ import typer
 
 import multiway as mw
 from multiway.cli.console import command_line, print_json, print_text, say
-from multiway.cli.examine import print_result
+from multiway.cli.examine import collected_warnings, print_result
 from multiway.cli.options import BACKBONES, Choice, Count, Device, Json, Limit, Seed
 from multiway.cli.progress import bar
 from multiway.cli.train import fit
@@ -77,9 +76,7 @@ def demo(
         name = f"{encoding}-{number}"
         models[name] = _network(encoding, backbone, out / name, epochs, number, where)
         seeds[name] = number
-    with warnings.catch_warnings():
-        # What attacks warn of is part of the diagnosis.
-        warnings.simplefilter("ignore", mw.attacks.AttackWarning)
+    with collected_warnings():
         findings = _measure(models, seeds, test, backbone, seed, where)
     document = findings.as_dict()
     mw.files.write_json(out / "demo.json", document)
@@ -198,10 +195,10 @@ def _worst(
     cells = []
     with bar("the worst case of PGD", len(models)) as advance:
         for name, model in models.items():
-            found = [mw.evaluate(model, images, labels, [each], seed=seed) for each in steps]
+            single = [mw.evaluate(model, images, labels, [each], seed=seed) for each in steps]
             last = mw.evaluate(model, images, labels, [*steps, *many], seed=seed)
             cells.append(mw.results.Cell.of(name, "clean", last.clean, "accuracy"))
-            for attack, each in zip(steps, found, strict=True):
+            for attack, each in zip(steps, single, strict=True):
                 cells.append(
                     mw.results.Cell.of(
                         name, f"FGSM, {attack.objective}", each.robust, "accuracy",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -227,12 +226,10 @@ def print_result(result: Result) -> None:
 @contextmanager
 def collected_warnings() -> Iterator[None]:
     """What attacks warn of inside the block is said at the end, each kind once."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", mw.attacks.AttackWarning)
+    with mw.attacks.collect_warnings() as notes:
         yield
-    kinds = {getattr(each.message, "kind", str(each.message)): each.message for each in caught}
-    for message in kinds.values():
-        say(f"warning: {message}")
+    for note in notes.values():
+        say(f"warning: {note}")
 
 
 def examines(

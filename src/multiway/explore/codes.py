@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from multiway.attacks import collect_warnings
 from multiway.checks import decisions
 from multiway.classifier import EncodedClassifier
 from multiway.errors import MultiwayError
-from multiway.explore.compute import has_codewords, outputs_and_scores, remarked
+from multiway.explore.compute import has_codewords, outputs_and_scores
 from multiway.explore.settings import Settings, make_attack
 
 __all__ = ["Cloud", "clouds"]
@@ -71,7 +72,7 @@ def clouds(
         moved = true != settings.target
         targets = torch.full_like(true[moved], settings.target)
     if settings.eps > 0:
-        with remarked():
+        with collect_warnings():
             result = make_attack(settings)(models[settings.on], clean[moved], true[moved], targets)
         adversarial[moved] = result.adversarial
     return tuple(_cloud(name, models[name], clean, adversarial, true, classes) for name in names)

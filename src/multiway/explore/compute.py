@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from multiway.attacks import AttackWarning
+from multiway.attacks import collect_warnings
 from multiway.checks import decisions, output_tensor
 from multiway.classifier import EncodedClassifier
 from multiway.explore.settings import Settings, make_attack, objectives_of
@@ -30,7 +29,6 @@ __all__ = [
     "look",
     "margins",
     "outputs_and_scores",
-    "remarked",
     "visited",
 ]
 
@@ -132,7 +130,7 @@ def look(models: Mapping[str, nn.Module], image: Tensor, label: int, settings: S
     images, labels, targets = _batch(image, label, settings, 1)
     attacked = models[settings.on]
     adversarial, path = images, images
-    with remarked() as remarks, visited() as points:
+    with collect_warnings() as notes, visited() as points:
         if settings.eps > 0:
             result = make_attack(settings)(attacked, images, labels, targets)
             adversarial = result.adversarial
@@ -152,7 +150,7 @@ def look(models: Mapping[str, nn.Module], image: Tensor, label: int, settings: S
         l2=float(L2.size(adversarial, images)),
         models=tuple(views),
         agreement=_agreement(views[0].gradient, views[1].gradient) if len(views) > 1 else None,
-        remarks=tuple(dict.fromkeys(remarks)),
+        remarks=tuple(str(note) for note in notes.values()),
     )
 
 
@@ -188,7 +186,7 @@ def breaking(
         objective = _objective_for(models[name], settings.objective)
         for each in dict.fromkeys((objective, "margin")):
             attack = make_attack(settings, Linf(radii), each)
-            with remarked():
+            with collect_warnings():
                 crafted = attack(models[name], images, labels, targets).adversarial
             lines.append(line(name, name, each, crafted))
             if name == settings.on != settings.other and each == objective:
@@ -249,16 +247,6 @@ def visited() -> Iterator[list[Tensor]]:
         yield points
     finally:
         handle.remove()
-
-
-@contextmanager
-def remarked() -> Iterator[list[str]]:
-    """What attacks warn of inside the block."""
-    texts: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", AttackWarning)
-        yield texts
-    texts += [str(each.message) for each in caught if issubclass(each.category, AttackWarning)]
 
 
 def _batch(

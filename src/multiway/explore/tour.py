@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from multiway.attacks import collect_warnings
 from multiway.checks import decisions
 from multiway.classifier import EncodedClassifier
 from multiway.errors import MultiwayError
-from multiway.explore.compute import View, breaking, look, outputs_and_scores, remarked
+from multiway.explore.compute import View, breaking, look, outputs_and_scores
 from multiway.explore.settings import Settings, make_attack, objectives_of
 from multiway.explore.tour_texts import TourCounts, TourTexts
 from multiway.explore.words import how_trained
@@ -84,8 +85,9 @@ def make_tour(
         first,
         replace(first, on=coded, other=plain, objective="own", attack="pgd"),
     ]
-    trained = (how_trained(models[name]) for name in (plain, coded))
-    texts = TourTexts(classes, counts, label, *trained)
+    texts = TourTexts(
+        classes, counts, label, how_trained(models[plain]), how_trained(models[coded])
+    )
     lines = breaking(models, image, label, settings[5], largest)
     written = [
         texts.clean(seen(settings[0])),
@@ -121,7 +123,7 @@ def _count(
         return (decisions(outputs_and_scores(model, given)[1]) == labels).cpu()
 
     def crafted(model: nn.Module, objective: str) -> Tensor:
-        with remarked():
+        with collect_warnings():
             attack = make_attack(settings, objective=objective)
             return attack(model, images, labels).adversarial
 

@@ -97,9 +97,9 @@ def _worst(measured: Result) -> Section:
     ]
     for name in unique(measured.cells, "row"):
         cells = {cell.column: cell for cell in measured.cells if cell.row == name}
-        steps = [cell for column, cell in cells.items() if column.startswith("FGSM")]
-        best = max(steps, key=lambda cell: cell.value, default=None)
         last = cells.get("worst case")
+        single = [cell for cell in cells.values() if cell.white_box and cell is not last]
+        best = max(single, key=lambda cell: cell.value, default=None)
         if best is not None and last is not None and last.interval.high < best.interval.low:
             words = (
                 f"One step ({best.column}) leaves {name} {best.interval}; in the worst case "
