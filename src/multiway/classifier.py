@@ -180,8 +180,8 @@ class EncodedClassifier(
             return scores if loss is None else {"loss": loss, **scores}
         if loss is not None and returns is None:
             return loss
-        found = codes if returns == "codes" else self.encoding.scores(codes)
-        return found if loss is None else (loss, found)
+        output = codes if returns == "codes" else self.encoding.scores(codes)
+        return output if loss is None else (loss, output)
 
     def loss(self, codes: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
         """The encoding's training loss of `codes` [N, L] against `labels` [N]."""

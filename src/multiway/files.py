@@ -204,16 +204,16 @@ def _cannot_read(path: Path, error: OSError | ValueError) -> MultiwayError:
 
 def check_writable(directory: Path) -> None:
     """Say at once that nothing can be written into a folder, made or not; nothing is made yet."""
-    place = directory
-    while (kind := kind_of(place)) is None and place != place.parent:
-        place = place.parent
+    ancestor = directory
+    while (kind := kind_of(ancestor)) is None and ancestor != ancestor.parent:
+        ancestor = ancestor.parent
     if kind != "folder":
-        raise MultiwayError(f"cannot create the folder {directory}: {place} is a file")
-    if not os.access(place, os.W_OK | os.X_OK):
-        doing = "write into" if place == directory else "create"
+        raise MultiwayError(f"cannot create the folder {directory}: {ancestor} is a file")
+    if not os.access(ancestor, os.W_OK | os.X_OK):
+        doing = "write into" if ancestor == directory else "create"
         raise MultiwayError(
-            f"cannot {doing} the folder {directory}: {place} is read-only for this user; make it "
-            "writable, or work on a copy"
+            f"cannot {doing} the folder {directory}: {ancestor} is read-only for this user; make "
+            "it writable, or work on a copy"
         )
 
 

@@ -81,8 +81,8 @@ def choose_device(name: str) -> torch.device:
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     here = ["auto", "cpu", *(["cuda"] if gpus else []), *(f"cuda:{i}" for i in range(gpus))]
     if name not in here:
-        found = "" if gpus else "; torch finds no CUDA GPU"
-        raise MultiwayError(f"unknown device '{name}': here are {', '.join(here)}{found}")
+        hint = "" if gpus else "; torch finds no CUDA GPU"
+        raise MultiwayError(f"unknown device '{name}': here are {', '.join(here)}{hint}")
     if name == "auto":
         return torch.device("cuda" if gpus else "cpu")
     return torch.device(name)

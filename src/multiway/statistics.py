@@ -27,6 +27,15 @@ class Interval:
     def __str__(self) -> str:
         return self._write(100, " %", ".1f")
 
+    def bracketed(self) -> str:
+        """As a share in percent, for a list whose n is said once.
+
+        Example:
+            >>> proportion(98, 100).bracketed()
+            '98.0 % [93.0, 99.4]'
+        """
+        return self._bracketed(100, " %", ".1f")
+
     def number(self, digits: int = 2) -> str:
         """As a plain number, for what is not a share."""
         return self._write(1, "", f".{digits}f")
@@ -36,14 +45,17 @@ class Interval:
         return self._write(100, " points", "+.1f")
 
     def _write(self, factor: float, unit: str, form: str) -> str:
+        return f"{self._bracketed(factor, unit, form)} (n={self.n})"
+
+    def _bracketed(self, factor: float, unit: str, form: str) -> str:
         value = f"{factor * self.value:{form}}{unit}"
         if math.isinf(self.low) and math.isinf(self.high):
-            return f"{value} [no interval] (n={self.n})"
+            return f"{value} [no interval]"
         low, high = (
             f"{factor * end:{form}}" if math.isfinite(end) else "no bound"
             for end in (self.low, self.high)
         )
-        return f"{value} [{low}, {high}] (n={self.n})"
+        return f"{value} [{low}, {high}]"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON, which has no infinity: a value or a bound that is infinite is None."""

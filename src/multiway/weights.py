@@ -87,30 +87,30 @@ def load_tensors(model: nn.Module, tensors: dict[str, Tensor], path: Path) -> No
         )
 
 
-def _check_fits(path: Path, name: str, found: Tensor, expected: Tensor, trained: bool) -> None:
+def _check_fits(path: Path, name: str, stored: Tensor, expected: Tensor, trained: bool) -> None:
     """Refuse a tensor of another shape or kind, and one that is not a number."""
-    if found.shape != expected.shape:
+    if stored.shape != expected.shape:
         raise UnusableFile(
             path,
-            f"{path} does not fit this network: {name} is {list(found.shape)} in the file and "
+            f"{path} does not fit this network: {name} is {list(stored.shape)} in the file and "
             f"{list(expected.shape)} in the network",
         )
     # Floats of any precision are converted; whole numbers, yes or no and complex ones would lose.
-    floats = found.is_floating_point() and expected.is_floating_point()
-    if not floats and found.dtype != expected.dtype:
+    floats = stored.is_floating_point() and expected.is_floating_point()
+    if not floats and stored.dtype != expected.dtype:
         raise UnusableFile(
             path,
-            f"{path}: {name} is stored as {_kind(found)}, expected {_kind(expected)}; save the "
+            f"{path}: {name} is stored as {_kind(stored)}, expected {_kind(expected)}; save the "
             f"weights as {_kind(expected)}",
         )
     if not floats:
         return
     # A buffer may be infinite by design, as a mask is.
-    bad = ~torch.isfinite(found.float()) if trained else torch.isnan(found.float())
+    bad = ~torch.isfinite(stored.float()) if trained else torch.isnan(stored.float())
     if bool(bad.any()):
         raise UnusableFile(
             path,
-            f"{path}: {name} is not finite in {int(bad.sum())} of {found.numel()} values; its "
+            f"{path}: {name} is not finite in {int(bad.sum())} of {stored.numel()} values; its "
             "training diverged, or the file is damaged: train again, with a smaller learning rate",
         )
 

@@ -197,9 +197,9 @@ def _starts(bridge: Bridge, wanted: Tensor) -> tuple[Tensor, Tensor]:
         bridge.give(bridge.everything)
         scores = bridge.scores(bridge.to_pixels(problem.images))
         for index in missing.tolist():
-            one = problem.take(torch.full_like(bridge.everything, index))
+            repeated = problem.take(torch.full_like(bridge.everything, index))
             distance = torch.where(
-                one.lead(scores) > 0, L2.size(problem.images, one.images), math.inf
+                repeated.lead(scores) > 0, L2.size(problem.images, repeated.images), math.inf
             )
             images[index], found[index] = (
                 problem.images[distance.argmin()],

@@ -119,7 +119,7 @@ class Evaluation:
     seed: int = 0
 
     def __repr__(self) -> str:
-        clean, robust = (str(each).rpartition(" (")[0] for each in (self.clean, self.robust))
+        clean, robust = self.clean.bracketed(), self.robust.bracketed()
         drawn = f"(n={self.robust.n}, seed {self.seed})"
         under = "; ".join(
             f"{row.words}{f' on {row.objective}' if row.objective else ''}" for row in self.rows

@@ -228,16 +228,18 @@ class Grid:
     def widths(self, room: int) -> list[int]:
         """Of all columns: sentences and heads share what the rest leaves of `room`."""
         columns = range(len(self.heads))
-        found = [self.least(column) for column in columns]
+        widths = [self.least(column) for column in columns]
         wanted = [max(self.cells(column), cell_len(self.heads[column])) for column in columns]
         spare = room - self.width()
         if spare < 0:  # nothing is left to leave out: the widest breaks
-            widest = max(columns, key=found.__getitem__)
-            found[widest] = max(1, found[widest] + spare)
-            return found
-        lack = sum(want - have for want, have in zip(wanted, found, strict=True))
+            widest = max(columns, key=widths.__getitem__)
+            widths[widest] = max(1, widths[widest] + spare)
+            return widths
+        lack = sum(want - have for want, have in zip(wanted, widths, strict=True))
         share = min(1.0, spare / lack) if lack else 0.0
-        return [have + int(share * (want - have)) for want, have in zip(wanted, found, strict=True)]
+        return [
+            have + int(share * (want - have)) for want, have in zip(wanted, widths, strict=True)
+        ]
 
 
 def print_table(

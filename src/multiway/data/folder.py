@@ -107,12 +107,12 @@ def _find(folder: Path) -> tuple[tuple[str, ...], dict[str, _Files]]:
         return names, {"train": _numbered(train, names), "test": _numbered(test, names)}
     everything = _by_class(folder)
     names = tuple(everything)
-    found = _numbered(everything, names)
-    labels = torch.tensor([label for _, label in found])
+    labelled = _numbered(everything, names)
+    labels = torch.tensor([label for _, label in labelled])
     rest, held_out = stratified_split(labels, _TEST_FRACTION, _SEED)
     if len(held_out) == 0:
-        raise MultiwayError(f"{folder}: {len(found)} images are too few to hold out a fifth")
-    return names, {"train": [found[i] for i in rest], "test": [found[i] for i in held_out]}
+        raise MultiwayError(f"{folder}: {len(labelled)} images are too few to hold out a fifth")
+    return names, {"train": [labelled[i] for i in rest], "test": [labelled[i] for i in held_out]}
 
 
 def _by_class(folder: Path) -> dict[str, list[Path]]:
@@ -131,8 +131,8 @@ def _by_class(folder: Path) -> dict[str, list[Path]]:
             )
         classes[entry.name] = files
     if len(classes) < 2:
-        found = f"only one class folder, {next(iter(classes))}" if classes else "no class folders"
-        raise MultiwayError(f"{folder} has {found}; a classifier needs two or more")
+        held = f"only one class folder, {next(iter(classes))}" if classes else "no class folders"
+        raise MultiwayError(f"{folder} has {held}; a classifier needs two or more")
     return classes
 
 

@@ -86,8 +86,8 @@ def _presence(dataset: Dataset, root: Path) -> Presence:
 def _embedded_presence(dataset: Dataset) -> Presence:
     path = mnist5k.locate()
     if path is None:
-        place = 'pip install "multiway[demo]"'
-        return Presence(dataset.name, "missing", place, None, None, dataset.about)
+        remedy = 'pip install "multiway[demo]"'
+        return Presence(dataset.name, "missing", remedy, None, None, dataset.about)
     counts = mnist5k.TRAIN_IMAGES, mnist5k.TEST_IMAGES
     return Presence(dataset.name, "present", str(path.parent), *counts, dataset.about)
 
@@ -142,16 +142,16 @@ def _check(name: str, file: DataFile, path: Path) -> FileCheck:
         return FileCheck(name, str(path), "ok", "matches the published checksum")
     origin = "no published checksum" if file.md5 is None else "differs from the published checksum"
     try:
-        found = count_records(name, path)
+        records = count_records(name, path)
     except MultiwayError as error:
         return FileCheck(name, str(path), "altered", f"{origin}; does not read: {error}")
-    if found < file.records:
-        detail = f"{origin}; still reads: {found:,} of {file.records:,} records"
+    if records < file.records:
+        detail = f"{origin}; still reads: {records:,} of {file.records:,} records"
         return FileCheck(name, str(path), "subset", detail)
-    if file.md5 is None and found == file.records:
-        detail = f"{origin}: read and plausible, {found:,} records"
+    if file.md5 is None and records == file.records:
+        detail = f"{origin}: read and plausible, {records:,} records"
         return FileCheck(name, str(path), "plausible", detail)
-    detail = f"{origin}; still reads: {found:,} records, {file.records:,} were published"
+    detail = f"{origin}; still reads: {records:,} records, {file.records:,} were published"
     return FileCheck(name, str(path), "altered", detail)
 
 

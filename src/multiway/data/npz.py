@@ -78,14 +78,14 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _unpack(path: Path, archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     """The needed arrays of an archive, after their headers are found to be true."""
-    found = [name.removesuffix(".npy") for name in archive.namelist()]
+    names = [name.removesuffix(".npy") for name in archive.namelist()]
     for needed in _NEEDED:
-        if needed not in found:
+        if needed not in names:
             raise MultiwayError(
                 f"{path} has no array {needed}: needed are {', '.join(_NEEDED)}; "
-                f"found are {', '.join(name[:60] for name in found[:9]) or 'none'}"
+                f"found are {', '.join(name[:60] for name in names[:9]) or 'none'}"
             )
-    headers = {key: _header(path, key, archive) for key in (*_NEEDED, "classes") if key in found}
+    headers = {key: _header(path, key, archive) for key in (*_NEEDED, "classes") if key in names}
     need = sum(math.prod(shape) * dtype.itemsize for shape, _, dtype, _ in headers.values())
     check_memory(need, str(path), "store fewer images, or as uint8")
     arrays = {}

@@ -195,16 +195,16 @@ class Agreement(Measurement):
 
     def make(self, context: BuildContext) -> dict[str, Any]:
         first, second = (each.tensors(context.store) for each in (self.one, self.other))
-        found = {}
+        coefficients = {}
         for layer in first.keys() & second.keys():
             # In float64 all features of all images would not fit into memory.
             pairs = zip(
                 *(torch.split(each[layer], self.batch_size) for each in (first, second)),
                 strict=True,
             )
-            found[layer] = torch.cat([sign_correlation(*pair) for pair in pairs]).float()
-        self.save(context, found)
-        return {"layers": list(found)}
+            coefficients[layer] = torch.cat([sign_correlation(*pair) for pair in pairs]).float()
+        self.save(context, coefficients)
+        return {"layers": list(coefficients)}
 
 
 @dataclass(frozen=True)

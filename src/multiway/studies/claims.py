@@ -173,13 +173,13 @@ def read_claims(text: str) -> tuple[Claim, ...]:
         problem = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in problem["loc"])
         raise MultiwayError(f"claims: {where}: {problem['msg']}") from error
-    found: dict[str, Claim] = {}
+    by_id: dict[str, Claim] = {}
     for claim in itertools.chain.from_iterable(entry.expand() for entry in entries):
-        if claim.id in found:
+        if claim.id in by_id:
             raise MultiwayError(f"claim {claim.id} is there twice: give one of them another id")
         _check(claim)
-        found[claim.id] = claim
-    return tuple(found.values())
+        by_id[claim.id] = claim
+    return tuple(by_id.values())
 
 
 def _check(claim: Claim) -> None:

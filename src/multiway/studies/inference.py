@@ -152,7 +152,7 @@ def differences(parts: Sequence[Sample], *, shares: bool, pool: bool = False) ->
     spreads = [_spread(mean[None]) for mean in means]
     if pool and len({len(mean) for mean in means}) == 1:
         spreads = [_spread(np.stack(means))] * len(parts)
-    found = []
+    measured = []
     for part, mean, (variance, freedom) in zip(parts, means, spreads, strict=True):
         n = part.values.shape[1]
         below, above = _images(part.values, shares, part.paired)
@@ -161,8 +161,8 @@ def differences(parts: Sequence[Sample], *, shares: bool, pool: bool = False) ->
             under, over = _images(part.other, shares, False)
             below, above = math.hypot(below, over), math.hypot(above, under)
         spread = math.sqrt(variance / len(mean))
-        found.append(Difference(float(mean.mean()), n, len(mean), below, above, spread, freedom))
-    return found
+        measured.append(Difference(float(mean.mean()), n, len(mean), below, above, spread, freedom))
+    return measured
 
 
 def exact_bounds(share: float, size: float) -> tuple[float, float]:

@@ -80,12 +80,12 @@ class Model(Artifact):
 
     def content(self) -> dict[str, Any]:
         """With the codewords themselves: the default length and norm may change."""
-        found = super().content()
+        fields = super().content()
         for name in self.codes:
-            del found[name]
+            del fields[name]
         classes = len(self.images.load().classes)
         return {
-            **found,
+            **fields,
             "codewords": _codewords(
                 self.encoding, classes, *self.codes.values(), self.recipe.code_scale
             ),

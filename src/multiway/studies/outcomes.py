@@ -174,8 +174,8 @@ def _entries(path: Path) -> dict[str, _Entry]:
         plain = decode_json(text)
     except ValueError as error:
         raise UnusableFile(path, f"{path}: its outcomes are no JSON: {error}; {REMEDY}") from error
-    found: dict[str, _Entry] = validated(dict[str, _Entry], plain, path, REMEDY)
-    return found
+    entries: dict[str, _Entry] = validated(dict[str, _Entry], plain, path, REMEDY)
+    return entries
 
 
 def _packed(values: Tensor) -> tuple[Tensor, int | None]:

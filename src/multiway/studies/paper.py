@@ -119,10 +119,10 @@ def figure(study: str, row: str, column: str, metric: str = "accuracy") -> float
         >>> figure("transfer", "A-RO", "A-1ofK", "correlation")
         0.02
     """
-    found = table(study)
-    if found is None or metric not in found.metrics:
+    printed = table(study)
+    if printed is None or metric not in printed.metrics:
         return None
-    return found.metrics[metric].value(row, column)
+    return printed.metrics[metric].value(row, column)
 
 
 def baseline_figure(study: str, row: str, column: str, metric: str = "accuracy") -> float | None:
@@ -140,15 +140,15 @@ def baseline_figure(study: str, row: str, column: str, metric: str = "accuracy")
 
 def rows(study: str) -> tuple[str, ...]:
     """The names of the paper's rows, in its order."""
-    found = table(study)
-    grids = found.metrics.values() if found else ()
+    printed = table(study)
+    grids = printed.metrics.values() if printed else ()
     return tuple(dict.fromkeys(row for grid in grids for row in grid.rows))
 
 
 def columns(study: str) -> tuple[str, ...]:
     """The names of the paper's columns, in its order."""
-    found = table(study)
-    grids = found.metrics.values() if found else ()
+    printed = table(study)
+    grids = printed.metrics.values() if printed else ()
     return tuple(dict.fromkeys(column for grid in grids for column in grid.columns))
 
 

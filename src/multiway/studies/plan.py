@@ -77,7 +77,7 @@ def expected_difference(n: int, seeds: int) -> Difference:
 
 def _seeds(study: Study) -> list[int]:
     """How many trainings each claim about accuracies has."""
-    found = []
+    fewest = []
     for claim in claims(study.name):
         counts = [
             len(study.seeds if cell.seeds is None else cell.seeds)
@@ -85,5 +85,5 @@ def _seeds(study: Study) -> list[int]:
             if claim.metric == cell.metric == "accuracy" and (cell.row, cell.column) in claim.cells
         ]
         if counts and min(counts) > 1:
-            found.append(min(counts))
-    return found
+            fewest.append(min(counts))
+    return fewest

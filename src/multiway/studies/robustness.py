@@ -23,7 +23,6 @@ __all__ = [
     "budgets_in_words",
     "cells_of",
     "colour_set",
-    "has_clean_images",
     "iterations",
     "named_sets",
     "robust",
@@ -71,11 +70,6 @@ def adversarial_only(scale: Scale, data: str) -> Setting:
         return setting
     changed = {**setting.changes.get("adversary", {}), "clean_weight": 0.0}
     return replace(setting, changes={**setting.changes, "adversary": changed})
-
-
-def has_clean_images(scale: Scale, data: str) -> bool:
-    """Whether networks on `data` see clean images beside adversarial ones, as the paper's do."""
-    return adversarial_only(scale, data) != scale.robust[data]
 
 
 def robust(scale: Scale, data: str, name: str) -> ModelOf:

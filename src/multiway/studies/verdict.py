@@ -56,7 +56,7 @@ class _Part:
     comparison: Comparison
     objective: str | None
     sample: Sample | None  # None for full counts
-    found: Difference
+    difference: Difference
     lost: float | None = None
 
 
@@ -80,8 +80,8 @@ def judge_claim(claim: Claim, study: Study, scale: Scale, store: Store) -> Verdi
     evidence = tuple(_evidence(claim, part, reading.seeds(part)) for part in parts)
     blank = replace(blank, reported=reported_beside(claim, replace(blank, evidence=evidence)))
     if scale.name == "smoke":
-        found = shown(claim, evidence)
-        text = f"A smoke run shows that everything works and judges nothing ({found})."
+        figures = shown(claim, evidence)
+        text = f"A smoke run shows that everything works and judges nothing ({figures})."
         return replace(blank, why=text, evidence=evidence)
     if (lazy := _not_learned(claim, study, store)) is not None:
         return replace(blank, why=lazy, evidence=evidence)
@@ -147,15 +147,15 @@ class _Reading:
 
     def parts(self) -> list[_Part]:
         """Of each objective that decides, the paper's first, all comparisons."""
-        found: list[_Part] = []
+        decisive: list[_Part] = []
         papers: list[_Part] = []
         for objective in self._objectives():
             parts = self._measured(objective)
             if papers:
                 parts = [self._beside(own, part) for own, part in zip(papers, parts, strict=True)]
             papers = papers or parts
-            found += parts
-        return found
+            decisive += parts
+        return decisive
 
     def seeds(self, part: _Part) -> tuple[int, ...]:
         """Of the trainings behind a comparison."""
@@ -194,29 +194,30 @@ class _Reading:
         known = [sample for sample in samples if sample is not None]
         if any(len(sample.values) < 2 for sample in known):
             raise _Unjudged("One training says nothing of others; at least 2 seeds are needed")
-        found = differences(known, shares=shares, pool=self.claim.pool)
+        measured = differences(known, shares=shares, pool=self.claim.pool)
         return [
             _Part(part, objective, sample, _from_number(part, each))
-            for part, sample, each in zip(comparisons, known, found, strict=True)
+            for part, sample, each in zip(comparisons, known, measured, strict=True)
         ]
 
     def _beside(self, own: _Part, part: _Part) -> _Part:
         """With what this attack takes away of what the paper's own shows."""
         if own.sample is None or part.sample is None:
             return part
-        one, other = (each.sample.values for each in (own, part) if each.sample is not None)
-        n, sign = min(one.shape[1], other.shape[1]), _sign(part.comparison)
+        papers, ours = (each.sample.values for each in (own, part) if each.sample is not None)
+        n, sign = min(papers.shape[1], ours.shape[1]), _sign(part.comparison)
         paired = own.sample.other is None and part.sample.other is None
         samples = (
-            [Sample(sign * (one[:, :n] - other[:, :n]))]
+            [Sample(sign * (papers[:, :n] - ours[:, :n]))]
             if paired
             else [replace(own.sample), replace(part.sample)]
         )
-        found = differences(samples, shares=False)
+        first, *rest = differences(samples, shares=False)
         if paired:
-            return replace(part, lost=bound(found[0].low))
-        gap = found[0].value - found[1].value
-        half = math.hypot(found[0].value - found[0].low, found[1].high - found[1].value)
+            return replace(part, lost=bound(first.low))
+        (second,) = rest
+        gap = first.value - second.value
+        half = math.hypot(first.value - first.low, second.high - second.value)
         return replace(part, lost=bound(gap - half))
 
     def _sample(self, part: Comparison, objective: str | None) -> Sample | None:
@@ -299,21 +300,21 @@ def _sign(part: Comparison) -> int:
     return 1 if isinstance(part.greater, tuple) else -1
 
 
-def _from_number(part: Comparison, found: Difference) -> Difference:
+def _from_number(part: Comparison, mean: Difference) -> Difference:
     """Of one side's mean the difference to the number on the other."""
     if isinstance(part.greater, tuple) and isinstance(part.than, tuple):
-        return found
+        return mean
     if isinstance(part.greater, tuple):
         assert not isinstance(part.than, tuple)
-        return replace(found, value=found.value - part.than)
-    return replace(found, value=part.greater - found.value, below=found.above, above=found.below)
+        return replace(mean, value=mean.value - part.than)
+    return replace(mean, value=part.greater - mean.value, below=mean.above, above=mean.below)
 
 
 def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
-    found, note = part.found, effect_of_note(claim, part.comparison)
+    gap, note = part.difference, effect_of_note(claim, part.comparison)
     return Evidence(
-        part.objective, str(part.comparison), found.value, bound(found.low), bound(found.high),
-        part.comparison.by, note, round(found.power(note), 4), part.lost, found.n, seeds,
+        part.objective, str(part.comparison), gap.value, bound(gap.low), bound(gap.high),
+        part.comparison.by, note, round(gap.power(note), 4), part.lost, gap.n, seeds,
     )  # fmt: skip
 
 
@@ -342,14 +343,16 @@ def _undecided(
 ) -> Verdict:
     """With the smallest effect that this size detects, and the seeds that would decide."""
     open_parts = [
-        (part.found, one) for part, one in zip(parts, evidence, strict=True) if not one.above
+        (part.difference, each)
+        for part, each in zip(parts, evidence, strict=True)
+        if not each.above
     ]
-    detects = max(found.detectable() for found, _ in open_parts)
+    detects = max(gap.detectable() for gap, _ in open_parts)
     needs = [
-        replace(found, value=found.value - one.margin).seeds_to_decide(
-            None if one.margin else one.note
+        replace(gap, value=gap.value - each.margin).seeds_to_decide(
+            None if each.margin else each.note
         )
-        for found, one in open_parts
+        for gap, each in open_parts
     ]
     enough = None if None in needs else max(each for each in needs if each is not None)
     smallest = effect_words(claim, detects)

@@ -132,13 +132,13 @@ class Recipe(BaseModel):
 
         What is left open is resolved: a default that changes must not be served from an old store.
         """
-        found = self.model_dump(mode="json", exclude={"name", "source", "changed"})
+        counted = self.model_dump(mode="json", exclude={"name", "source", "changed"})
         if self.adversary is not None:
-            found["adversary"] |= {
+            counted["adversary"] |= {
                 "steps": self.adversary.step_count,
                 "step_size": self.adversary.step,
             }
-        return found
+        return counted
 
     def total_steps(self, images: int) -> int:
         """The number of optimiser steps on a training set of `images` images."""

@@ -87,13 +87,13 @@ def load_state(
     try:
         tensors, metadata = read_tensors(path), read_metadata(path)
         texts = {name: decode_json(metadata[name]) for name in ("progress", "optimizer")}
-        found: _StateFields = validated(_StateFields, texts, path, "it was edited")
-        if found.progress.fingerprint != fingerprint:
+        fields: _StateFields = validated(_StateFields, texts, path, "it was edited")
+        if fields.progress.fingerprint != fingerprint:
             raise UnusableFile(
                 path, f"{path} belongs to another configuration than the run's config.json"
             )
         kept = _below("optimizer.", tensors)
-        state = _optimizer_state(path, kept, found.optimizer, optimizer)
+        state = _optimizer_state(path, kept, fields.optimizer, optimizer)
         load_tensors(model, _below("model.", tensors), path)
     except (KeyError, ValueError) as error:
         raise UnusableFile(
@@ -104,7 +104,7 @@ def load_state(
     # Learning rate and the rest come from the recipe, so the optimiser's own groups stand.
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-    return found.progress
+    return fields.progress
 
 
 def _optimizer_state(

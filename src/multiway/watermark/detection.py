@@ -82,15 +82,15 @@ class Detection:
         shares = f"{100 * min(rates):.1f}"
         if max(rates) > min(rates):
             shares += f" to {100 * max(rates):.1f}"
-        found = f"p = {self.p_value:.2g}: {self.mark}, against {shares} % in {others}"
+        figures = f"p = {self.p_value:.2g}: {self.mark}, against {shares} % in {others}"
         if self.carries:
-            return f"carries the mark ({found})"
+            return f"carries the mark ({figures})"
         if self.p_value < ALPHA:
             return f"no evidence of the mark (says its target anyway: {self.plain} without it)"
         limit = "no share would have been evidence: measure more unmarked networks"
         if self.needed is not None:
             limit = f"evidence would begin at {100 * self.needed:.1f} %"
-        return f"no evidence of the mark ({found}; {limit})"
+        return f"no evidence of the mark ({figures}; {limit})"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -128,10 +128,10 @@ class Measured:
 
     def cells(self) -> tuple[Cell, Cell]:
         """Both figures; a curve joins networks of one encoding and start over their rates."""
-        place: dict[str, Any] = {"series": f"{self.encoding}, {self.start}", "x": self.rate}
+        axes: dict[str, Any] = {"series": f"{self.encoding}, {self.start}", "x": self.rate}
         return (
-            Cell.of(self.name, "test", self.test, "accuracy", **place),
-            Cell.of(self.name, "mark", self.mark, "accuracy", **place),
+            Cell.of(self.name, "test", self.test, "accuracy", **axes),
+            Cell.of(self.name, "mark", self.mark, "accuracy", **axes),
         )
 
 

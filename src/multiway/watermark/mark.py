@@ -202,16 +202,16 @@ def source_images(mark: Mark, data: ImageSet, count: int | None = None) -> Tenso
     Raises:
         MultiwayError: there are fewer.
     """
-    found = torch.nonzero(data.labels == mark.source).flatten()
+    candidates = torch.nonzero(data.labels == mark.source).flatten()
     if count is not None and count < 1:
         raise MultiwayError(f"at least one image must be marked, not {count}")
-    if len(found) < (count or 1):
+    if len(candidates) < (count or 1):
         raise MultiwayError(
             f"{count or 1} images of class {data.class_name(mark.source)} are to be marked, and "
-            f"these {data.split} images of {data.name} hold {len(found)}; mark fewer"
+            f"these {data.split} images of {data.name} hold {len(candidates)}; mark fewer"
         )
     draw = generator(mark.seed, "mark", "images", data.split)
-    return found[torch.randperm(len(found), generator=draw)[:count]].sort().values
+    return candidates[torch.randperm(len(candidates), generator=draw)[:count]].sort().values
 
 
 def find_class(name: str, data: ImageSet) -> int:

@@ -12,7 +12,6 @@ from multiway.analysis.diagnosis.attack_log import AttackLog, Family, Trial, dev
 from multiway.analysis.diagnosis.checklist import (
     BINOMIAL,
     Item,
-    bracketed,
     exceeds,
     of,
     percent,
@@ -198,7 +197,7 @@ def _own_accuracy(log: AttackLog, trial: Trial) -> str:
     """The accuracy under a trial that met every image."""
     if not torch.equal(trial.given, log.right):
         return ""
-    return f" (accuracy {bracketed(log.accuracy(trial.broken))})"
+    return f" (accuracy {log.accuracy(trial.broken).bracketed()})"
 
 
 def repeatable_item(model: nn.Module, images: Tensor, batch_size: int = 250) -> Item:

@@ -20,7 +20,6 @@ __all__ = [
     "Item",
     "Status",
     "beats",
-    "bracketed",
     "choose_claim",
     "exceeds",
     "of",
@@ -78,16 +77,6 @@ def percent(value: float) -> str:
     return f"{100 * value:.0f} %"
 
 
-def bracketed(value: Interval) -> str:
-    """A share in percent with its interval, for a list whose n is said once.
-
-    Example:
-        >>> bracketed(proportion(98, 100))
-        '98.0 % [93.0, 99.4]'
-    """
-    return str(value).removesuffix(f" (n={value.n})")
-
-
 def of(count: int, n: int) -> str:
     """A count with its share.
 
@@ -95,7 +84,7 @@ def of(count: int, n: int) -> str:
         >>> of(2, 100)
         '2 of 100, 2.0 % [0.6, 7.0]'
     """
-    return f"{count} of {n}, {bracketed(proportion(count, n))}"
+    return f"{count} of {n}, {proportion(count, n).bracketed()}"
 
 
 def share(column: str, count: int, n: int, **more: Any) -> Cell:
@@ -155,7 +144,7 @@ def write_verdict(log: AttackLog, runs: GradientRuns, items: Sequence[Item], cla
     )
     checks = f"{len(failed)} of {len(items) - len(missing)} checks failed"
     robust = log.accuracy(log.broken())
-    worst = f"{bracketed(robust)} in the worst case of each image over {len(log.inside)} attacks"
+    worst = f"{robust.bracketed()} in the worst case of each image over {len(log.inside)} attacks"
     if failed:
         sentence = _not_evidence(log, runs, claim, robust, worst)
         checks += f": {', '.join(failed)}"
@@ -181,15 +170,15 @@ def _not_evidence(
     claimed, better = (log.accuracy(trial.broken) for trial in (claim, by_objective[best]))
     method = type(claim.attack).__name__
     sentence = (
-        f"Robust accuracy {bracketed(claimed)} under {method} on `{claim.objective}` is not "
+        f"Robust accuracy {claimed.bracketed()} under {method} on `{claim.objective}` is not "
         "evidence: "
     )
     if better.value < claimed.low:
         lower = f", {worst}" if robust.value < better.value else ""
-        return f"{sentence}{bracketed(better)} under `{best}`{lower}"
+        return f"{sentence}{better.bracketed()} under `{best}`{lower}"
     if robust.value < claimed.low:
         return sentence + worst
     return (
-        f"Robust accuracy {bracketed(robust)} is not evidence: the attacks that measured it "
+        f"Robust accuracy {robust.bracketed()} is not evidence: the attacks that measured it "
         "cannot be trusted on this network, and the truth may be far lower"
     )

@@ -16,7 +16,6 @@ from multiway.analysis.diagnosis.checklist import (
     MCNEMAR,
     Item,
     beats,
-    bracketed,
     exceeds,
     of,
     percent,
@@ -89,7 +88,7 @@ def objectives_item(log: AttackLog, runs: GradientRuns) -> Item:
     accuracies = "; ".join(
         f"{name}: "
         + ", ".join(
-            f"`{objective}` {bracketed(log.accuracy(trial.broken))}"
+            f"`{objective}` {log.accuracy(trial.broken).bracketed()}"
             for objective, trial in by_objective.items()
         )
         for name, by_objective in methods.items()
@@ -236,7 +235,7 @@ def radius_item(log: AttackLog, runs: GradientRuns, sweep: list[Radius]) -> Item
     *bounded, unbounded = sweep
     left = int((log.right & ~unbounded.broken).sum())
     accuracies = ", ".join(
-        f"{radius.eps:.3g}: {bracketed(radius.cell.interval)}" for radius in bounded
+        f"{radius.eps:.3g}: {radius.cell.interval.bracketed()}" for radius in bounded
     )
     faults = []
     if falls:
@@ -251,7 +250,7 @@ def radius_item(log: AttackLog, runs: GradientRuns, sweep: list[Radius]) -> Item
         question="Does success rise with eps, and reach 100 %?",
         status="fail" if faults else "pass",
         measured=f"accuracy under PGD on `{runs.strongest}` by eps, n={len(log.right)}: "
-        f"{accuracies}; without a bound {bracketed(unbounded.cell.interval)}",
+        f"{accuracies}; without a bound {unbounded.cell.interval.bracketed()}",
         threshold=f"success falls from one eps to the next {MCNEMAR}, or more than "
         f"{percent(ALLOWED_UNBOUNDED)} of the images stand without a bound {BINOMIAL}",
         meaning=(

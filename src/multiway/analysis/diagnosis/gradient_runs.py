@@ -96,10 +96,10 @@ def loss_curves(runs: GradientRuns) -> list[Cell]:
         shares = (curve - curve.min()) / (curve.max() - curve.min())
         if not (curve[-1] > curve[0] and bool(shares.isfinite().all())):
             shares, series = torch.zeros_like(curve), f"{series}: does not rise"
-        place = {"panel": "loss curves", "series": series, **trial.setting}
+        axes = {"panel": "loss curves", "series": series, **trial.setting}
         n = int(trial.given.sum())
         cells += [
-            Cell("", trial.name, "share", value, None, None, n, x=float(step), **place)
+            Cell("", trial.name, "share", value, None, None, n, x=float(step), **axes)
             for step, value in enumerate(shares.tolist())
         ]
     return cells

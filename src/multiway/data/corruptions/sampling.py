@@ -68,8 +68,8 @@ def take_moved(images: Tensor, down: Tensor, right: Tensor) -> Tensor:
     n, channels, height, width = images.shape
     rows = (torch.arange(height)[:, None] + down).clamp(0, height - 1)
     columns = (torch.arange(width) + right).clamp(0, width - 1)
-    place = (rows * width + columns).expand(n, height, width).reshape(n, 1, -1)
-    return images.reshape(n, channels, -1).gather(2, place.expand(-1, channels, -1)).view_as(images)
+    index = (rows * width + columns).expand(n, height, width).reshape(n, 1, -1)
+    return images.reshape(n, channels, -1).gather(2, index.expand(-1, channels, -1)).view_as(images)
 
 
 def streak(images: Tensor, angles: Tensor, radius: float, deviation: float) -> Tensor:
