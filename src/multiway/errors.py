@@ -14,6 +14,7 @@ __all__ = [
     "UnusableFile",
     "choose",
     "nearest",
+    "one_line",
     "reason",
     "visible",
 ]
@@ -102,6 +103,16 @@ def visible(text: str) -> str:
         else character
         for character in text
     )
+
+
+def one_line(error: BaseException) -> str:
+    """What another library's error says, in one line that is not endless; its type if nothing.
+
+    Example:
+        >>> one_line(ValueError("broken\\n at 3")), one_line(EOFError())
+        ('broken at 3', 'EOFError')
+    """
+    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def reason(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from multiway.data.images import ImageSet, by_turns, stratified_split
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, one_line
 from multiway.files import check_readable, kind_of, list_folder
 from multiway.machine import check_memory
 
@@ -206,8 +206,7 @@ def _decode(path: Path, mode: str, side: tuple[int, int] | None) -> NDArray[np.u
 
 
 def _unreadable(path: Path, error: BaseException) -> MultiwayError:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
     return MultiwayError(
-        f"{path} cannot be read as an image ({reason}): it is cut short, damaged, or of another "
-        "kind; repair it, move it away, or hide it with a leading dot"
+        f"{path} cannot be read as an image ({one_line(error)}): it is cut short, damaged, or of "
+        "another kind; repair it, move it away, or hide it with a leading dot"
     )

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from multiway.errors import MultiwayError, UnusableFile, choose, nearest
+from multiway.errors import MultiwayError, UnusableFile, choose, nearest, one_line
 from multiway.files import check_plain, read_text
 from multiway.training.adversary import Adversary
 from multiway.validate import problem_of
@@ -310,9 +310,9 @@ def read_fields(path: Path) -> dict[str, Any]:
         check_plain(values)
     # Beside YAML's own errors: dates that do not exist, tags without a value, endless nesting.
     except Exception as error:
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        said = one_line(error)
         raise UnusableFile(
-            path, f"the recipe {path} is not valid YAML: {reason}; compare it with docs/training.md"
+            path, f"the recipe {path} is not valid YAML: {said}; compare it with docs/training.md"
         ) from error
     if not isinstance(values, dict) or not _is_plain(values):
         raise UnusableFile(
