@@ -83,7 +83,7 @@ def test_pyautoattack(
     caplog.set_level(logging.CRITICAL, logger="auto-attack")
     model, images, labels = trained
     reference = pyautoattack.AutoAttack(model, eps=EPS, seed=0)
-    # The full 5,000 queries on what withstands are a matter of patience, on both sides.
+    # The full 5,000 queries on what stands are a matter of patience, on both sides.
     reference.square.n_queries = 500
     # Each of the three wrong classes is a target; the reference does not count them by itself.
     reference.apgd_targeted.n_target_classes = reference.fab.n_target_classes = 3

@@ -45,8 +45,8 @@ def test_the_page_and_the_tables_are_written(
 
 def test_json_is_one_document(in_process: Command, store: Path) -> None:
     done = in_process("report", "--json")
-    told = json.loads(done.stdout)
-    assert told["written"] == ["report.html"]
+    document = json.loads(done.stdout)
+    assert document["written"] == ["report.html"]
     literal = {
         "holds": 1,
         "holds only against the paper's own attack": 1,
@@ -55,9 +55,9 @@ def test_json_is_one_document(in_process: Command, store: Path) -> None:
         "undecided": 0,
         "not judged": 2,
     }
-    assert told["counts"] == {"literal": literal, "matched": dict.fromkeys(literal, 0)}
-    assert [each["study"] for each in told["studies"]] == ["length", "transfer", "transfer"]
-    assert {each["claim"] for each in told["verdicts"]} == {
+    assert document["counts"] == {"literal": literal, "matched": dict.fromkeys(literal, 0)}
+    assert [each["study"] for each in document["studies"]] == ["length", "transfer", "transfer"]
+    assert {each["claim"] for each in document["verdicts"]} == {
         "transfer-0", "transfer-1", "length-white-box",
     }  # fmt: skip
 

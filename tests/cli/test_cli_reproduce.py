@@ -31,7 +31,7 @@ def one_line(ran: subprocess.CompletedProcess[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["transfre"], "unknown study 'transfre': did you mean 'transfer'? (allowed: intro, "),
         (["correlation", "nonsense"], "unknown study 'nonsense'"),
@@ -52,14 +52,14 @@ def one_line(ran: subprocess.CompletedProcess[str]) -> str:
         ),
     ],
 )
-def test_bad_input(in_process: Command, words: list[str], told: str) -> None:
-    assert told in one_line(in_process("reproduce", *words, "--store", "s"))
+def test_bad_input(in_process: Command, words: list[str], message: str) -> None:
+    assert message in one_line(in_process("reproduce", *words, "--store", "s"))
 
 
 def test_ray_is_not_there(in_process: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    told = one_line(in_process("reproduce", "correlation", "--engine", "ray", "--store", "s"))
-    assert told.endswith('not installed: pip install "multiway[cluster]"\n')
+    message = one_line(in_process("reproduce", "correlation", "--engine", "ray", "--store", "s"))
+    assert message.endswith('not installed: pip install "multiway[cluster]"\n')
 
 
 def test_data_that_is_not_there(
@@ -88,14 +88,14 @@ def test_stores_that_are_none(in_process: Command, tmp_path: Path) -> None:
     (tmp_path / "folder" / "thesis.tex").write_text("x")
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "store.json").write_text('{"format": 0, "multiway": "0.0.1"}')
-    for store, told in {
+    for store, message in {
         "file": "file is a file; a store is a folder",
         "folder": "folder is not empty and not a store (it has no store.json); take another",
         "old": "old is a store of format 0, and multiway",
     }.items():
         for more in ((), ("--dry-run",)):
             ran = in_process("reproduce", "correlation", "--store", store, *more)
-            assert told in one_line(ran)
+            assert message in one_line(ran)
     assert (tmp_path / "folder" / "thesis.tex").read_text() == "x"
 
 
@@ -178,9 +178,9 @@ def test_lines_where_there_is_no_terminal(
         watch.started(c)
         watch.finished(c, Finished(c.key, error="no luck"))
         assert watch.left() == 0
-    told = capsys.readouterr()
-    assert told.out == ""
-    lines = told.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    lines = captured.err.splitlines()
     assert lines[0] == "1 artifacts are in the store, 3 are to be made"
     assert "tiny a (50%)" in lines[1]
     assert lines.count("tiny b: another process is making it; it is waited for") == 1

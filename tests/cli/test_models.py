@@ -149,8 +149,8 @@ def test_a_thief_is_not_measured_on_what_it_was_trained_on_without_a_word(
         save_weights(job.model, run.weights)
         done = in_process("evaluate", tmp_path / name, "--data", "mnist5k", "--limit", 20)
         assert done.returncode == 0, done.stderr
-        told = "thief was trained on half of the test images" in done.stderr
-        assert told == (theft is not None), done.stderr
+        warned = "thief was trained on half of the test images" in done.stderr
+        assert warned == (theft is not None), done.stderr
         assert "UserWarning" not in done.stderr
 
 

@@ -135,8 +135,8 @@ def test_each_model_is_attacked_itself_and_by_the_other(
 ) -> None:
     settings = Settings(0, "ro", "foreign", "pgd", "own", 0.1, 3)
     lines = breaking(models, image, 2, settings, 0.2, count=4)
-    told = [(line.model, line.crafted_on, line.objective) for line in lines]
-    assert told == [
+    shown = [(line.model, line.crafted_on, line.objective) for line in lines]
+    assert shown == [
         ("ro", "ro", "own"), ("foreign", "ro", "own"), ("ro", "ro", "margin"),
         ("foreign", "foreign", "ce"), ("foreign", "foreign", "margin"),
     ]  # fmt: skip

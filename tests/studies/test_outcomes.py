@@ -224,16 +224,16 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 }
 
 
-@pytest.mark.parametrize("told", DAMAGES)
+@pytest.mark.parametrize("problem", DAMAGES)
 def test_damaged_outcomes_are_refused_and_nothing_of_them_is_taken(
-    tmp_path: Path, told: str
+    tmp_path: Path, problem: str
 ) -> None:
     study, store = measured(tmp_path / "here", 0)
     path = save_outcomes(study, "smoke", store, tmp_path / "outcomes")
     assert path is not None
-    DAMAGES[told](path)
+    DAMAGES[problem](path)
     other = Store(tmp_path / "there").create()
-    with pytest.raises(UnusableFile, match=told) as caught:
+    with pytest.raises(UnusableFile, match=problem) as caught:
         load_outcomes([study], other, path.parent)
     assert "\n" not in str(caught.value)
     assert not any(artifact in other for artifact in study.artifacts())
