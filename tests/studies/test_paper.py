@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from multiway.data.corruptions import KINDS, PAPER_KINDS
 from multiway.errors import MultiwayError
+from multiway.studies import paper
 from multiway.studies.paper import PaperGrid, check_known, columns, figure, rows, studies, table
 
 NETWORKS = ("A-1ofK", "A-RO", "C-1ofK", "C-RO")
@@ -139,3 +140,13 @@ def test_a_grid_that_is_no_table_is_refused(change: dict[str, object]) -> None:
     assert PaperGrid.model_validate(good).value("a", "y") == 0.02
     with pytest.raises(ValidationError):
         PaperGrid.model_validate({**good, **change})
+
+
+def test_rows_of_ours_stand_beside_rows_of_the_paper() -> None:
+    beside = {study: names.baselines for study, names in paper._paper().added.items()}
+    assert beside["iterations"] == {"CIFAR-100, 1ofK": "CIFAR-100, Madry et al."}
+    for study, baselines in beside.items():
+        for ours, theirs in baselines.items():
+            check_known(study, ours, columns(study)[0])
+            assert ours not in rows(study)
+            assert theirs in rows(study)

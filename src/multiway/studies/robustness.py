@@ -38,6 +38,11 @@ PAIR = ("1ofK", "RO")
 HEADLINE = (BASELINE, *PAIR)
 CONTROLS = ("padded", "1ofK-MSE")
 ADVERSARIAL = ", adversarial only"
+# The encodings of those that see no clean images.
+WITHOUT_CLEAN = {
+    BASELINE: "1ofk",
+    **{f"{name}{ADVERSARIAL}": encoding for name, encoding in ENCODINGS.items()},
+}
 # The data sets of the paper's Table 4; the second is that of Table 5 and the appendix.
 BENCHMARK = ("MNIST", "CIFAR-10")
 COLOUR = "CIFAR-10"
@@ -74,12 +79,9 @@ def adversarial_only(scale: Scale, data: str) -> Setting:
 
 def robust(scale: Scale, data: str, name: str) -> ModelOf:
     """The target of that name, by seed: an encoding, the baseline, or one without clean images."""
-    if name == BASELINE:
-        return cache(partial(scale.model, adversarial_only(scale, data), "1ofk"))
-    encoding = ENCODINGS[name.removesuffix(ADVERSARIAL)]
-    if name.endswith(ADVERSARIAL):
-        return cache(partial(scale.model, adversarial_only(scale, data), encoding))
-    return cache(partial(scale.robust_model, data, encoding))
+    if name in ENCODINGS:
+        return cache(partial(scale.robust_model, data, ENCODINGS[name]))
+    return cache(partial(scale.model, adversarial_only(scale, data), WITHOUT_CLEAN[name]))
 
 
 def cells_of(cells: Cells, name: str) -> Cells:
