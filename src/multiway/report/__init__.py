@@ -6,13 +6,13 @@ from multiway.report.dot_plot import draw_dots
 from multiway.report.figures import draw
 from multiway.report.heat_map import draw_heat_map
 from multiway.report.image_grids import draw_corruption_examples, draw_marked, draw_saliency
-from multiway.report.landscape import draw_landscape
 from multiway.report.landscape_page import MOST_LANDSCAPES, write_landscape_page
 from multiway.report.line_chart import draw_lines
 from multiway.report.markdown import study_markdown, write_markdown, write_results_page
 from multiway.report.page import Picture, Section, write_page
 from multiway.report.study_page import write_study_page
 from multiway.report.style import save_both
+from multiway.report.surfaces import draw_landscape
 from multiway.report.tables import Table, result_tables
 from multiway.report.trade_off import draw_trade_off
 

@@ -12,10 +12,10 @@ from multiway.report.dot_plot import draw_dots
 from multiway.report.heat_map import draw_heat_map
 from multiway.report.image_grids import draw_saliency
 from multiway.report.intro import intro_figure
-from multiway.report.landscape import draw_landscape
 from multiway.report.line_chart import draw_lines
 from multiway.report.page import Picture
 from multiway.report.style import figure_title
+from multiway.report.surfaces import draw_landscape
 from multiway.report.trade_off import draw_trade_off
 from multiway.results import Result
 from multiway.studies.pictures import SaliencyPictures, read_pictures

@@ -13,7 +13,9 @@ from plotly.subplots import make_subplots
 
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
-from multiway.report.landscape import (
+from multiway.report.page import Html, Picture, Section, Text, write_page
+from multiway.report.style import BLUE, RED
+from multiway.report.surfaces import (
     BALL,
     UNFAIR,
     arrange,
@@ -22,8 +24,6 @@ from multiway.report.landscape import (
     floor_of,
     outlines,
 )
-from multiway.report.page import Html, Picture, Section, Text, write_page
-from multiway.report.style import BLUE, RED
 
 __all__ = ["MOST_LANDSCAPES", "interactive", "write_landscape_page"]
 

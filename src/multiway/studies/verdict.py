@@ -27,7 +27,7 @@ from multiway.studies.result import (
 )
 from multiway.studies.scales import Scale
 from multiway.studies.study import CellSpec, Study
-from multiway.studies.verdict_words import WORST, effect_words, reason_for, shown
+from multiway.studies.verdict_words import WORST, effect_words, reason_for, weakest_figures
 
 __all__ = [
     "LEARNED",
@@ -80,7 +80,7 @@ def judge_claim(claim: Claim, study: Study, scale: Scale, store: Store) -> Verdi
     evidence = tuple(_evidence(claim, part, reading.seeds(part)) for part in parts)
     blank = replace(blank, reported=reported_beside(claim, replace(blank, evidence=evidence)))
     if scale.name == "smoke":
-        figures = shown(claim, evidence)
+        figures = weakest_figures(claim, evidence)
         text = f"A smoke run shows that everything works and judges nothing ({figures})."
         return replace(blank, why=text, evidence=evidence)
     if (lazy := _not_learned(claim, study, store)) is not None:

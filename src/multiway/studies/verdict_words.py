@@ -16,7 +16,7 @@ from multiway.studies.result import (
     weakest,
 )
 
-__all__ = ["WORST", "effect_words", "reason_for", "shown"]
+__all__ = ["WORST", "effect_words", "reason_for", "weakest_figures"]
 
 WORST = "worst case"
 
@@ -28,17 +28,17 @@ def effect_words(claim: Claim, value: float) -> str:
     return f"{value * (100 if unit else 1):.{digits}f}{unit}"
 
 
-def shown(claim: Claim, evidence: Sequence[Evidence]) -> str:
+def weakest_figures(claim: Claim, evidence: Sequence[Evidence]) -> str:
     """The weakest comparison of each objective."""
     return "; ".join(_one_figure(claim, each, evidence) for each in weakest(evidence))
 
 
-def _one_figure(claim: Claim, one: Evidence, evidence: Sequence[Evidence]) -> str:
+def _one_figure(claim: Claim, chosen: Evidence, evidence: Sequence[Evidence]) -> str:
     percent = METRICS[claim.metric].percent
-    figure = one.interval.points() if percent else one.interval.number(3)
-    under = f" in the {WORST}" if one.objective == WORST else f" on {one.objective}"
+    figure = chosen.interval.points() if percent else chosen.interval.number(3)
+    under = f" in the {WORST}" if chosen.objective == WORST else f" on {chosen.objective}"
     several = len({each.part for each in evidence}) > 1
-    return f"{figure}{under if one.objective else ''}{f' ({one.part})' if several else ''}"
+    return f"{figure}{under if chosen.objective else ''}{f' ({chosen.part})' if several else ''}"
 
 
 def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:

@@ -21,7 +21,7 @@ __all__ = [
     "Threat",
     "aligned",
     "column",
-    "draw",
+    "draw_arrays",
     "lengths",
     "make_streams",
     "owners",
@@ -191,7 +191,9 @@ def owners(center: Tensor, draws: int) -> Tensor:
     return torch.arange(len(center), device=center.device).repeat_interleave(draws)
 
 
-def draw(kind: Callable[..., Tensor], center: Tensor, streams: Streams, draws: int) -> Tensor:
+def draw_arrays(
+    kind: Callable[..., Tensor], center: Tensor, streams: Streams, draws: int
+) -> Tensor:
     """`draws` arrays of an image's shape from each stream, [N * draws, ...]."""
     shape = (draws, *center.shape[1:])
     parts = [kind(shape, generator=stream, dtype=center.dtype) for stream in streams]

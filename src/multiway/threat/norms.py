@@ -17,7 +17,7 @@ from multiway.threat.ball import (
     Threat,
     aligned,
     column,
-    draw,
+    draw_arrays,
     lengths,
     owners,
     smaller,
@@ -70,11 +70,11 @@ class Linf(Threat):
 
     def sample(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
         """Uniform in the cube of side `2 eps`; over the whole range where eps is infinite."""
-        return self._between(draw(torch.rand, center, streams, draws), center, draws)
+        return self._between(draw_arrays(torch.rand, center, streams, draws), center, draws)
 
     def extremes(self, center: Tensor, streams: Streams, draws: int = 1) -> Tensor:
         """Random corners of the cube."""
-        return self._between(draw(torch.rand, center, streams, draws).round(), center, draws)
+        return self._between(draw_arrays(torch.rand, center, streams, draws).round(), center, draws)
 
     def _between(self, share: Tensor, center: Tensor, draws: int) -> Tensor:
         """The points at `share` (0 to 1) of the way from one side of the cube to the other."""
@@ -135,7 +135,7 @@ class _Round(Threat):
         near: Tensor = (center[each] + distance * direction).clamp(low, high)
         unbounded = torch.as_tensor(ball.eps).isinf().to(center.device)
         if bool(unbounded.any()):
-            anywhere = low + (high - low) * draw(torch.rand, center, streams, draws)
+            anywhere = low + (high - low) * draw_arrays(torch.rand, center, streams, draws)
             near = torch.where(column(unbounded, near), anywhere, near)
         return near
 
@@ -170,7 +170,7 @@ class L2(_Round):
 
     @staticmethod
     def _directions(center: Tensor, streams: Streams, draws: int) -> Tensor:
-        return unit(draw(torch.randn, center, streams, draws))
+        return unit(draw_arrays(torch.randn, center, streams, draws))
 
     @staticmethod
     def size(images: Tensor, center: Tensor) -> Tensor:
@@ -245,8 +245,8 @@ class L1(_Round):
     @staticmethod
     def _directions(center: Tensor, streams: Streams, draws: int) -> Tensor:
         # Exponential sizes over their sum are uniform on the simplex; signs choose its mirror.
-        sizes = -torch.log1p(-draw(torch.rand, center, streams, draws))
-        signs = draw(torch.rand, center, streams, draws).round() * 2 - 1
+        sizes = -torch.log1p(-draw_arrays(torch.rand, center, streams, draws))
+        signs = draw_arrays(torch.rand, center, streams, draws).round() * 2 - 1
         return signs * sizes / column(sizes.flatten(1).sum(dim=1), sizes)
 
     @staticmethod

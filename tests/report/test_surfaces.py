@@ -16,9 +16,9 @@ from playwright.sync_api import Browser, expect
 from browser import silent_page
 from multiway.analysis import Landscape
 from multiway.errors import MultiwayError
-from multiway.report.landscape import UNFAIR, cells, draw_landscape, floor_of, outlines
 from multiway.report.landscape_page import interactive, write_landscape_page
 from multiway.report.style import save_both
+from multiway.report.surfaces import UNFAIR, cells, draw_landscape, floor_of, outlines
 
 AXIS = torch.linspace(-0.2, 0.2, 9, dtype=torch.float64)
 E1, E2 = torch.meshgrid(AXIS, AXIS, indexing="ij")
