@@ -241,8 +241,8 @@ _EIGHT = 8 / 255
 # Clean images beside the adversarial ones, as the paper has them for all sets but SVHN.
 MIXED = {"adversary": {"clean_weight": 1.0}}
 SHORT = {**MIXED, "epochs": 4}
-# Three quarters of the recipe's cost. Fewer epochs than its 12 would mislead: after 8 one-hot labels
-# were 5 points behind codes (83.9 and 88.9 % under AutoAttack), after 12 level with them.
+# Three quarters of the recipe's cost. Fewer epochs than its 12 would mislead: after 8, one-hot
+# labels were 5 points behind codes (83.9 and 88.9 % under AutoAttack), after 12 level with them.
 SEVEN = {"adversary": {"steps": 7, "step_size": 0.1}}
 
 
