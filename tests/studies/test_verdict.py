@@ -192,6 +192,8 @@ def test_two_trainings_that_disagree_leave_it_undecided() -> None:
     assert verdict.verdict == UNDECIDED
     assert verdict.detects is not None
     assert verdict.detects > 0.5
+    # Two accuracies are never more than 100 points apart.
+    assert (verdict.evidence[0].low, verdict.evidence[0].high) == (-1.0, 1.0)
     assert verdict.needs is not None
     assert verdict.needs > 2
     assert f"about {verdict.needs} seeds would decide it" in verdict.why

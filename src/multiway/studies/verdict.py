@@ -312,9 +312,11 @@ def _from_number(part: Comparison, mean: Difference) -> Difference:
 
 def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
     gap, note = part.difference, effect_of_note(claim, part.comparison)
+    most = METRICS[claim.metric].high - METRICS[claim.metric].low
+    low, high = (bound(end, -most, most) for end in (gap.low, gap.high))
     return Evidence(
-        part.objective, str(part.comparison), gap.value, bound(gap.low), bound(gap.high),
-        part.comparison.by, note, round(gap.power(note), 4), part.lost, gap.n, seeds,
+        part.objective, str(part.comparison), gap.value, low, high, part.comparison.by, note,
+        round(gap.power(note), 4), part.lost, gap.n, seeds,
     )  # fmt: skip
 
 
