@@ -131,7 +131,7 @@ def invoke(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]
     from multiway.cli import main
 
     words = ["multiway", *(str(argument) for argument in arguments)]
-    before = set(sys.modules)
+    before, environment = set(sys.modules), dict(os.environ)
     with (
         pytest.MonkeyPatch.context() as patch,
         contextlib.redirect_stdout(io.StringIO()) as out,
@@ -142,6 +142,9 @@ def invoke(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]
         patch.setattr(sys, "argv", words)
         patch.setattr(sys, "path", [*sys.path])
         main()
+    # A command owns its process and may set what the next test must not find.
+    os.environ.clear()
+    os.environ.update(environment)
     for name in set(sys.modules) - before:
         # Modules of one test's folder must not serve the next.
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(folder)):

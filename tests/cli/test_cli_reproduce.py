@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -186,3 +187,11 @@ def test_lines_where_there_is_no_terminal(
     assert lines.count("tiny b: another process is making it; it is waited for") == 1
     assert "failed: tiny c: no luck" in lines
     assert lines[-1].startswith("1 made, 1 there before, 1 made by another process, 1 failed; ")
+
+
+def test_a_folder_of_data_is_that_of_one_command_alone(in_process: Command, tmp_path: Path) -> None:
+    """What a command sets for its workers would hide the real data sets from later tests."""
+    before = dict(os.environ)
+    done = in_process("reproduce", "intro", "--scale", "smoke", "--dry-run", "--data-dir", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert dict(os.environ) == before
