@@ -248,6 +248,24 @@ def test_squares_tried_at_once_find_what_one_after_the_other_finds(
     assert ahead.forwards.sum() < 1.5 * alone.forwards.sum()
 
 
+def test_squares_of_large_images_are_drawn_when_they_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With no room to draw all of them once, the result is the same, in colour too."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 4)).eval()
+    images = torch.rand(6, 3, 8, 8)
+    labels = model(images).argmax(dim=1)
+    attack = Square(Linf(0.02), queries=60)
+    drawn = attack(model, images, labels)
+    monkeypatch.setattr("multiway.attacks.square.DRAWN", 0)
+    again = attack(model, images, labels)
+    assert (~drawn.success).any()
+    assert not torch.equal(drawn.adversarial, images)
+    assert torch.equal(drawn.adversarial, again.adversarial)
+    assert torch.equal(drawn.forwards, again.forwards)
+
+
 def test_small_images_are_too_small_for_square_in_l2() -> None:
     model = Linear((4,), 2)
     images, labels = some(model, (4,))

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from multiway.attacks.fast_layers import fast_layers
-from multiway.attacks.fast_network import fast_network
 from multiway.attacks.winograd import TILE, Winograd, transforms
 
 CHANNELS = 64
@@ -145,23 +144,26 @@ def test_an_attacked_network_uses_it_and_follows_new_weights() -> None:
     assert nearly(layers.network(images), model(images))
 
 
-def test_a_network_that_computes_in_half_precision_inside_is_left_alone() -> None:
-    class Half(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = network()
+def test_autocast_has_its_way() -> None:
+    """Layers that PyTorch would compute in half precision are left to it, first ones too."""
+    model, images = network(), torch.rand(8, 1, 12, 12)
+    layers = fast_layers(model, images)
+    (_, _, fast) = layers.convolutions[2]
+    assert fast.winograd is not None
+    with torch.autocast("cpu", torch.bfloat16):
+        found, expected = layers.network(images), model(images)
+        assert fast(torch.rand(2, CHANNELS, 8, 8)).dtype == torch.bfloat16
+    assert found.dtype == torch.bfloat16
+    assert float((found - expected).abs().max()) <= 0.05 * float(expected.abs().max())
 
-        def forward(self, images: Tensor) -> Tensor:
-            with torch.autocast("cpu", torch.bfloat16):
-                scores: Tensor = self.inner(images)
-            return scores.float()
 
-    model, images = Half(), torch.rand(8, 1, 12, 12)
-    expected = model(images)
-    found = fast_network(model, images, expected)
-    assert float((found.scores(images) - expected).abs().max()) <= 0.05 * float(
-        expected.abs().max()
-    )
+def test_layers_of_half_precision_are_left_to_pytorch() -> None:
+    """A part of a network may be; of 8 bits the transforms would leave little."""
+    convolution = layer(3, 1).bfloat16()
+    maps = torch.rand(2, CHANNELS, 8, 8).bfloat16()
+    ((_, _, fast),) = fast_layers(nn.Sequential(convolution), maps).convolutions
+    assert fast.winograd is not None
+    assert nearly(fast(maps).float(), convolution(maps).float())
 
 
 def test_transformed_weights_have_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:

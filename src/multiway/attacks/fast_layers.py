@@ -254,7 +254,7 @@ class _Convolution(nn.Conv2d):
     def forward(self, maps: Tensor) -> Tensor:
         if (
             self.winograd is not None
-            and maps.dtype == self.weight.dtype
+            and maps.dtype == torch.float32
             and not torch.is_autocast_enabled(maps.device.type)
             and self.winograd.covers(maps)
         ):

@@ -29,7 +29,7 @@ TILE = 4
 # by 1e-5 of the largest output; a plain convolution is by 1e-6.
 POINTS = {3: (0.0, 1.0, -1.0, 2.0, -2.0), 5: (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)}
 # With fewer channels on either side the additions outweigh what is saved (3 x 3 of one thread: 32
-# channels take 1.2 of the plain time, 64 take .8, 128 take .55, 512 take .25).
+# channels take 1.2 of the plain time, 64 take .9, 128 take .6, 512 take .25).
 FEWEST_CHANNELS = 64
 # Tiles that run together: more do not fit the cache, with fewer the weights are read too often.
 TOGETHER = 128
