@@ -161,9 +161,11 @@ def test_layers_of_half_precision_are_left_to_pytorch() -> None:
     """A part of a network may be; of 8 bits the transforms would leave little."""
     convolution = layer(3, 1).bfloat16()
     maps = torch.rand(2, CHANNELS, 8, 8).bfloat16()
-    ((_, _, fast),) = fast_layers(nn.Sequential(convolution), maps).convolutions
+    ((_, _, fast),) = fast_layers(nn.Sequential(convolution, nn.Flatten()), maps).convolutions
     assert fast.winograd is not None
-    assert nearly(fast(maps).float(), convolution(maps).float())
+    expected = convolution(maps).float()
+    # One rounding of 8 bits is .4 %.
+    assert float((fast(maps).float() - expected).abs().max()) <= 0.005 * float(expected.abs().max())
 
 
 def test_transformed_weights_have_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
