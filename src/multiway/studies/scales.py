@@ -101,11 +101,14 @@ class Scale:
         return replace(self, seeds=self.robust_seeds)
 
     def twin(self, model: Model) -> Model | None:
-        """The one-hot network with the same task, backbone and seed; None where there is none."""
+        """The one-hot network with the same task, backbone and seed; None where there is none.
+
+        That of a substitute is its target's: it says as well what can be learned, and is there.
+        """
         defended = model.recipe.adversary is not None
         for setting in (self.robust if defended else self.clean).values():
             if (setting.data, setting.backbone) == (model.images.data, model.backbone):
-                return self.model(setting, "1ofk", model.seed)
+                return self.model(setting, "1ofk", model.seed % SUBSTITUTE)
         return None
 
     def substitute(self, model: ModelOf) -> ModelOf:
