@@ -6,6 +6,7 @@ import copy
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from multiway.attacks.names import attack_name
 from multiway.checks import decisions
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, to_float
-from multiway.data.corruptions import KINDS, corrupt, official
+from multiway.data.corruptions import KINDS, SEVERITIES, corrupt, official
 from multiway.identity import describe
 from multiway.store import Store
 from multiway.studies.cost import attack_passes, standing
@@ -41,6 +42,8 @@ __all__ = [
 
 # The file in which a measurement keeps its tensors.
 ARRAYS = "arrays.safetensors"
+# Bytes of corrupted images that a process keeps for the next network.
+KEPT = 2**29
 
 
 @dataclass(frozen=True)
@@ -306,6 +309,9 @@ class Corrupted(Measurement):
     def _corrupted(self, data: ImageSet, kind: str, severity: int) -> Tensor:
         if self.published:
             return official(data, kind, severity)
+        if data.images.nbytes * len(self.corruptions) * len(self.severities) <= KEPT:
+            sha256 = self.images.identity()["sha256"]  # the data folder may change meanwhile
+            return _corrupted_once(self.images, sha256, kind, severity, self.seed)
         return corrupt(data.images, kind, severity, seed=self.seed)
 
     def shares(self, store: Store, kinds: tuple[str, ...]) -> Tensor:
@@ -313,3 +319,9 @@ class Corrupted(Measurement):
         right = self.tensors(store)
         chosen = [right[f"{kind}-{level}"] for kind in kinds for level in self.severities]
         return torch.stack(chosen).double().mean(dim=0)
+
+
+@lru_cache(maxsize=len(KINDS) * len(SEVERITIES))
+def _corrupted_once(images: Images, sha256: str, kind: str, severity: int, seed: int) -> Tensor:
+    """Corrupting an image takes longer than showing it to a network, and all see the same."""
+    return corrupt(images.load().images, kind, severity, seed=seed)
