@@ -118,8 +118,11 @@ class Store:
             self._checked.add(artifact.key)
         return Record(folder, kept.seconds, kept.versions, kept.notes)
 
-    def set_aside(self, artifact: Artifact) -> Path | None:
+    def set_aside(self, artifact: Artifact, *, whole: bool = False) -> Path | None:
         """Move a damaged artifact out of the way, so that it is computed again; nothing is deleted.
+
+        Args:
+            whole: move it even if it is not damaged.
 
         Returns:
             where it is now; None if it is whole after all, or another process is at it.
@@ -130,6 +133,8 @@ class Store:
             try:
                 self._checked.discard(artifact.key)
                 self.read(artifact)
+                if whole:
+                    return self._move_aside(self._folder(artifact))
             except Damaged:
                 return self._move_aside(self._folder(artifact))
             except MultiwayError:  # another process has moved it

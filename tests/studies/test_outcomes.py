@@ -136,8 +136,9 @@ def test_seeds_of_several_machines_come_together(tmp_path: Path) -> None:
         study, store = measured(tmp_path / f"store-{seeds}", *seeds)
         save_outcomes(study, "smoke", store, outcomes)
     whole, store = study_of(0, 1, 2), Store(tmp_path / "whole").create()
-    assert measured_elsewhere(outcomes) == {each.key for each in whole.artifacts()}
-    assert plan_study(whole, store, measured_elsewhere(outcomes)).left == 0
+    elsewhere = measured_elsewhere([whole], store, outcomes)
+    assert elsewhere == {each.key for each in whole.artifacts()}
+    assert plan_study(whole, store, elsewhere).left == 0
     assert plan_study(whole, store, set()).left == 6
     assert load_outcomes([whole], store, outcomes) == 3
     assert (
@@ -158,9 +159,8 @@ def test_two_that_save_at_once_keep_what_both_bring(tmp_path: Path) -> None:
     for process in processes:
         _, errors = process.communicate()
         assert process.returncode == 0, errors
-    assert measured_elsewhere(outcomes) == {
-        each.key for each in study_of(*range(6)).artifacts() if isinstance(each, Shown)
-    }
+    study, store = study_of(*range(6)), Store(tmp_path / "whole").create()
+    assert len(measured_elsewhere([study], store, outcomes)) == 6
     assert time.monotonic() - begun < 60
 
 
@@ -171,6 +171,51 @@ def test_what_another_study_needs_is_not_taken(tmp_path: Path) -> None:
     assert load_outcomes([study_of(5)], other, tmp_path / "outcomes") == 0
     assert load_outcomes([study], other, tmp_path / "nowhere") == 0
     assert save_outcomes(study_of(7), "smoke", other, tmp_path / "empty") is None
+
+
+@dataclass(frozen=True)
+class Attacked(Shown):
+    """The same images of one network, once for each attack."""
+
+    attack: str = "weak"
+
+    @property
+    def subject(self) -> Any:
+        return self.network
+
+
+def attacked(*attacks: str) -> Study:
+    measure = Right(tuple(Attacked(Network(seed), attack) for seed in (0, 1) for attack in attacks))
+    return replace(study_of(0, 1), cells=(replace(study_of(0).cells[0], measure=measure),))
+
+
+def test_a_network_that_is_trained_again_is_measured_again_as_a_whole(tmp_path: Path) -> None:
+    """A training elsewhere is another network: no worst case is taken over attacks on both."""
+    outcomes = tmp_path / "outcomes"
+    here = Store(tmp_path / "here").create()
+    make([*attacked("weak").artifacts(), Attacked(Network(1), "strong")], here)
+    save_outcomes(attacked("weak", "strong"), "smoke", here, outcomes)
+    there, both = Store(tmp_path / "there").create(), attacked("weak", "strong")
+    # Of network 0 the strong attack is missing, so that it is trained there.
+    whole = {Attacked(Network(1), attack).key for attack in ("weak", "strong")}
+    assert measured_elsewhere([both], there, outcomes) == whole
+    # One study alone has all that it asks for; the other asks for more of the same networks.
+    assert len(measured_elsewhere([attacked("weak")], there, outcomes)) == 2
+    assert measured_elsewhere([attacked("weak"), both], there, outcomes) == whole
+    assert load_outcomes([both], there, outcomes) == 2
+    assert measured_elsewhere([both], there, outcomes) == set()
+    # What was taken before does not stand in the way of the rest of it, and goes with the rest.
+    third = Store(tmp_path / "third").create()
+    assert load_outcomes([attacked("weak")], third, outcomes) == 2
+    assert load_outcomes([both], third, outcomes) == 1
+    assert Attacked(Network(0), "weak") not in third
+    assert {each.key for each in both.artifacts() if each in third} == whole
+    assert load_outcomes([both], third, None) == 0
+    assert {each.key for each in both.artifacts() if each in third} == whole
+    # What was measured in the store does.
+    fourth = Store(tmp_path / "fourth").create()
+    make([Attacked(Network(1), "weak")], fourth)
+    assert measured_elsewhere([both], fourth, outcomes) == set()
 
 
 def test_what_is_left_of_a_damaged_artifact_is_moved_aside(tmp_path: Path) -> None:
@@ -190,7 +235,8 @@ def test_pictures_stay_behind(tmp_path: Path) -> None:
     drawn = replace(study, pictures={"map": Shown(Network(1))})
     path = save_outcomes(drawn, "smoke", store, tmp_path / "outcomes")
     assert path is not None
-    assert measured_elsewhere(path.parent) == {Shown(Network(0)).key}
+    other = Store(tmp_path / "there").create()
+    assert measured_elsewhere([drawn], other, path.parent) == {Shown(Network(0)).key}
 
 
 def edited(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:

@@ -108,12 +108,11 @@ def reproduce(
         os.environ["MULTIWAY_DATA"] = str(data_dir)  # for the processes that do the work too
     folder = mw.store.Store(options.default_store(store))
     if dry_run:
-        seen = studies.measured_elsewhere(outcomes) if outcomes is not None else set()
-        return _plan(list(dict.fromkeys(chosen)), size, folder, jobs, json, seen)
+        return _plan(list(dict.fromkeys(chosen)), size, folder, jobs, json, outcomes)
     declared = [studies.declare(name, size) for name in dict.fromkeys(chosen)]
     folder.create()
+    taken = studies.load_outcomes(declared, folder, outcomes)
     if outcomes is not None:
-        taken = studies.load_outcomes(declared, folder, outcomes)
         say(f"{taken} measurements of {outcomes} are taken as they are")
     workers: Engine
     if engine == "ray":
@@ -207,17 +206,33 @@ def _list(json: bool) -> None:
 
 
 def _plan(
-    names: list[str], scale: Scale, store: Store, jobs: int | None, json: bool, seen: set[str]
+    names: list[str],
+    scale: Scale,
+    store: Store,
+    jobs: int | None,
+    json: bool,
+    outcomes: Path | None,
 ) -> None:
     """What is to be done for each study; one whose data is missing says so and is not counted."""
     jobs = jobs or len(os.sched_getaffinity(0))
-    plans: list[dict[str, Any]] = []
+    declared: dict[str, Study] = {}
+    lacking: dict[str, str] = {}
     for name in names:
         try:
             study = mw.studies.declare(name, scale)
-            plans.append(asdict(mw.studies.plan_study(study, store, seen)))
+            study.artifacts()  # whose names are hashes of the data
+            declared[name] = study
         except MultiwayError as error:
-            plans.append({"study": name, "missing": str(error)})
+            lacking[name] = str(error)
+    seen: set[str] = set()
+    if outcomes is not None:
+        seen = mw.studies.measured_elsewhere(declared.values(), store, outcomes)
+    plans: list[dict[str, Any]] = [
+        {"study": name, "missing": lacking[name]}
+        if name in lacking
+        else asdict(mw.studies.plan_study(declared[name], store, seen))
+        for name in names
+    ]
     total = sum(plan.get("core_minutes", 0.0) for plan in plans)
     if json:
         print_json({"studies": plans, "core_minutes": round(total, 1), "jobs": jobs})

@@ -57,6 +57,11 @@ class Measurement(Artifact):
 
     batch_size: int = field(default=250, kw_only=True)
 
+    @property
+    def subject(self) -> Model | None:
+        """Of which network its values are, image by image; None where several are compared."""
+        return None
+
     def save(self, context: BuildContext, tensors: dict[str, Tensor]) -> None:
         """Write what was computed."""
         write_tensors(tensors, context.folder / ARRAYS)
@@ -121,6 +126,10 @@ class Decided(Measurement):
 
     target: Model
     shown: Images | Crafted
+
+    @property
+    def subject(self) -> Model:
+        return self.target
 
     @property
     def images(self) -> Images:
@@ -275,6 +284,10 @@ class Corrupted(Measurement):
     severities: tuple[int, ...]
     seed: int = 0
     published: bool = False
+
+    @property
+    def subject(self) -> Model:
+        return self.target
 
     def title(self) -> str:
         source = " of CIFAR-10-C" if self.published else ""

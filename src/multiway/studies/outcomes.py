@@ -23,7 +23,7 @@ from multiway.files import decode_json, kind_of, list_folder, make_directory
 from multiway.identity import digest, hash_tensors
 from multiway.machine import locked
 from multiway.schedule import order
-from multiway.store import Store
+from multiway.store import Damaged, Store
 from multiway.studies.artifacts import ARRAYS, Measurement
 from multiway.studies.study import Study
 from multiway.validate import Fields, validated
@@ -111,34 +111,76 @@ def _checksum(sizes: dict[str, int | None], kept: dict[str, Tensor]) -> str:
     return digest({name: [sizes[name], hash_tensors(kept[name])] for name in sizes})
 
 
-def load_outcomes(studies: Iterable[Study], store: Store, folder: Path | str) -> int:
+def load_outcomes(studies: Iterable[Study], store: Store, folder: Path | str | None) -> int:
     """Put into the store what files of `folder` hold and the studies need; returns how many.
 
     Measurements are found by their keys, so a file of another study serves where the two share
-    networks; what does not belong to the studies as they are declared today is passed over.
+    networks; what does not belong to the studies as they are declared today is passed over. So is
+    all of a network that has to be trained here, because a part of it is missing; what the store
+    took of it from such files before is set aside. A training on another machine rounds otherwise
+    and is another network, and the worst case of an image over several attacks must be that of
+    one network.
+
+    Args:
+        folder: None to take nothing more.
 
     Raises:
         UnusableFile: a file was cut short or altered.
     """
+    parted, usable = _sort(studies, store, folder)
+    for artifact in parted:
+        store.set_aside(artifact, whole=True)
+    adopted = 0
+    for path, chosen in usable.items():
+        entries, tensors = _entries(path), read_tensors(path)
+        for artifact in chosen:
+            adopted += _adopt(artifact, entries[artifact.key], tensors, store, path)
+    return adopted
+
+
+def measured_elsewhere(studies: Iterable[Study], store: Store, folder: Path | str) -> set[str]:
+    """The keys of what `load_outcomes` would put into the store."""
+    _, usable = _sort(studies, store, folder)
+    return {artifact.key for chosen in usable.values() for artifact in chosen}
+
+
+def _sort(
+    studies: Iterable[Study], store: Store, folder: Path | str | None
+) -> tuple[list[Measurement], dict[Path, list[Measurement]]]:
+    """What the store took from files and must not keep, and by file what may be taken from it."""
     wanted = {
         artifact.key: artifact
         for study in studies
         for artifact in study.artifacts()
-        if isinstance(artifact, Measurement) and artifact not in store
+        if isinstance(artifact, Measurement)
     }
-    adopted = 0
-    for path in _files(folder):
-        entries = _entries(path)
-        useful = [key for key in entries if key in wanted]
-        tensors = read_tensors(path) if useful else {}
-        for key in useful:
-            adopted += _adopt(wanted.pop(key), entries[key], tensors, store, path)
-    return adopted
+    files = [] if folder is None else _files(folder)
+    where = {key: path for path in files for key in _entries(path) if key in wanted}
+    taken = {key for key, each in wanted.items() if each in store and not _is_own(each, store)}
+    # The networks of which something was measured here, or will be.
+    own = {
+        artifact.subject
+        for key, artifact in wanted.items()
+        if key not in taken and (artifact in store or key not in where)
+    }
+    foreign = {
+        key: artifact
+        for key, artifact in wanted.items()
+        if artifact.subject is not None and artifact.subject in own
+    }
+    usable: dict[Path, list[Measurement]] = {}
+    for key, path in where.items():
+        if key not in foreign and wanted[key] not in store:
+            usable.setdefault(path, []).append(wanted[key])
+    return [foreign[key] for key in taken if key in foreign], usable
 
 
-def measured_elsewhere(folder: Path | str) -> set[str]:
-    """The keys of all measurements in the files of a folder."""
-    return {key for path in _files(folder) for key in _entries(path)}
+def _is_own(artifact: Measurement, store: Store) -> bool:
+    """Whether what the store has was measured there, or will be, and not taken from a file."""
+    try:
+        return BEFORE not in store.read(artifact).notes
+    except Damaged:
+        return True
 
 
 def _files(folder: Path | str) -> list[Path]:

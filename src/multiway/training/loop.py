@@ -303,8 +303,7 @@ class _Training:
 def _has_many_channels(model: nn.Module) -> bool:
     """Whether a convolution of the model has many channels on both sides."""
     return any(
-        isinstance(layer, nn.Conv2d)
-        and min(layer.in_channels, layer.out_channels) >= MANY_CHANNELS
+        isinstance(layer, nn.Conv2d) and min(layer.in_channels, layer.out_channels) >= MANY_CHANNELS
         for layer in model.modules()
     )
 
