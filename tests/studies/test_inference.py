@@ -11,6 +11,7 @@ from scipy.special import expit
 
 from multiway.studies import scale_of
 from multiway.studies.inference import Difference, Sample, differences, exact_bounds
+from multiway.studies.result import OPPOSITE, Evidence, decide
 
 N = 400
 UNDEFENDED = len(scale_of("cpu").seeds)
@@ -78,6 +79,24 @@ def test_pooled_trainings_keep_the_coverage_and_are_narrower(parts: int) -> None
         narrower -= sum(each.high - each.low for each in pooled)
     assert held / (200 * parts) >= 0.92
     assert narrower > 0
+
+
+def test_a_claim_of_many_parts_is_seldom_called_wrong_by_chance() -> None:
+    """Ten comparisons of networks that are alike: by single intervals every seventh claim would be."""
+    random = np.random.default_rng(7)
+    wrong = alone = 0
+    for _ in range(300):
+        found = differences(draw(random, HEADLINE, 0.0, 0.2, 10), shares=True)
+        evidence = [
+            Evidence("own", str(i), each.value, each.low, each.high, 0.0, 0.0, 0.0, None, N,
+                     tuple(range(HEADLINE)))
+            for i, each in enumerate(found)
+        ]  # fmt: skip
+        wrong += decide(evidence) == OPPOSITE
+        alone += any(each.opposite for each in evidence)
+    # 2.5 %, and three standard errors of 300 draws.
+    assert wrong / 300 <= 0.052
+    assert alone / 300 > 0.1
 
 
 def test_parts_that_are_the_same_networks_gain_no_freedom() -> None:

@@ -62,6 +62,12 @@ def found(
         (OPPOSITE, [found(-0.1, 0.3), found(-0.3, -0.1, WORST, lost=0.1)]),
         (OPPOSITE, [found(-0.05, -0.02, margin=-0.01)]),
         (OPPOSITE, [found(0.01, 0.04, margin=0.065)]),
+        # Of three seeds and two comparisons an interval is 1.44 times as wide, of ten 3.29 times.
+        (OPPOSITE, [found(0.2, 0.4, part="a"), found(-0.32, -0.06, part="b")]),
+        (UNDECIDED, [found(0.2, 0.4, part="a"), found(-0.32, -0.05, part="b")]),
+        (UNDECIDED, [*(found(0.2, 0.4, part=f"{i}") for i in range(9)), found(-0.3, -0.1)]),
+        (HOLDS, [found(0.001, 0.4, part=f"{i}") for i in range(10)]),  # takes all of them anyway
+        (UNDECIDED, [found(0.2, 0.4, part="a"), found(-0.015, 0.015, part="b")]),
         (NO_EFFECT, [found(-0.019, 0.019)]),
         (NO_EFFECT, [found(0.2, 0.4, part="a"), found(-0.01, 0.01, part="b")]),
         (UNDECIDED, [found(-0.02, 0.019)]),

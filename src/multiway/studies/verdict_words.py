@@ -13,7 +13,9 @@ from multiway.studies.result import (
     OPPOSITE,
     UNDECIDED,
     Evidence,
+    opposite,
     weakest,
+    without_effect,
 )
 
 __all__ = ["WORST", "effect_words", "reason_for", "weakest_figures"]
@@ -45,9 +47,9 @@ def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
     """The sentence beside the verdict `word`: the figures that decided it, and their power."""
     chosen = weakest(evidence)
     if word == OPPOSITE:
-        chosen = [next(each for each in evidence if each.opposite)]
+        chosen = opposite(evidence)[:1]
     elif word == NO_EFFECT:
-        chosen = [next(each for each in evidence if each.inside and not each.above)]
+        chosen = without_effect(evidence)[:1]
     first = {
         HOLDS: "The difference is above {margin} throughout",
         ONLY_OWN: "The stronger attack takes away what the paper's shows",
@@ -61,6 +63,8 @@ def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
         margin=f"the margin of {effect_words(claim, margin)}" if margin else "0",
         note=effect_words(claim, least.note),
     )
+    if word in (OPPOSITE, NO_EFFECT) and len(evidence) > 1:
+        words += f", even widened for {len(evidence)} comparisons"
     figures = "; ".join(_one_figure(claim, each, evidence) for each in chosen)
     power = f"power {100 * least.power:.0f} % for {effect_words(claim, least.note)}"
     return f"{words}: {figures}; {power}."
