@@ -82,7 +82,7 @@ def test_pooled_trainings_keep_the_coverage_and_are_narrower(parts: int) -> None
 
 
 def test_a_claim_of_many_parts_is_seldom_called_wrong_by_chance() -> None:
-    """Ten comparisons of networks that are alike: by single intervals every seventh claim would be."""
+    """Ten comparisons of networks that are alike; by single intervals every seventh would be."""
     random = np.random.default_rng(7)
     wrong = alone = 0
     for _ in range(300):
