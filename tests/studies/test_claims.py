@@ -124,6 +124,14 @@ GOOD = """
 """
 
 
+def test_comparisons_have_names_of_their_own() -> None:
+    """Several of the same rows are told apart by their columns."""
+    for claim in claims():
+        assert list(claim.names.values()) == list(claim.comparisons), claim.id
+    assert "RO over Madry et al.: snow" in named("corruption-each").names
+    assert list(named("corruption-average").names) == ["RO over Madry et al."]
+
+
 def test_each_makes_a_comparison_of_each_value() -> None:
     (claim,) = read_claims(GOOD.replace("over", "each").replace("transfer-{net}", "transfer-x")
                            .replace("Of {net}", "Of all"))  # fmt: skip

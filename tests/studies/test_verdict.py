@@ -14,6 +14,7 @@ from torch import Tensor
 from multiway.errors import MultiwayError
 from multiway.statistics import Interval
 from multiway.store import Store
+from multiway.studies import paper
 from multiway.studies.claims import Claim, Comparison, claims
 from multiway.studies.measures import Measure
 from multiway.studies.result import (
@@ -266,6 +267,26 @@ def test_the_papers_figure_is_that_of_the_weakest_comparison() -> None:
     ]
     assert judged(cells, *both).reported == pytest.approx(0.236)
     assert judged(cells, both[0]).reported == pytest.approx(0.06)
+
+
+def test_the_papers_figure_is_that_of_the_weakest_column() -> None:
+    """Where only the columns of the comparisons differ."""
+    sources = {"A-1ofK": (GOOD, BAD), "C-1ofK": (HALF, HALF)}
+    rows = "C-RO", "A-RO"
+    cells = [
+        cell(row, None, value, value, column=source)
+        for source, values in sources.items()
+        for row, value in zip(rows, values, strict=True)
+    ]
+    parts = [Comparison(*(((row, source),) for row in rows), 0.0) for source in sources]
+    verdict = judged(cells, *parts)
+    assert [each.part for each in verdict.evidence] == [
+        "C-RO over A-RO: A-1ofK", "C-RO over A-RO: C-1ofK",
+    ]  # fmt: skip
+    figures = [paper.baseline_figure("transfer", row, "C-1ofK", "accuracy") for row in rows]
+    assert None not in figures
+    assert verdict.reported == pytest.approx(figures[0] - figures[1])  # type: ignore[operator]
+    assert verdict.reported != judged(cells, parts[0]).reported
 
 
 def test_pooled_parts_borrow_each_others_trainings() -> None:

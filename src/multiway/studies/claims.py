@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -104,6 +105,17 @@ class Claim:
         """All cells that decide it, each once."""
         sides = (side for part in self.comparisons for side in part.sides)
         return tuple(dict.fromkeys(itertools.chain(*sides)))
+
+    @property
+    def names(self) -> dict[str, Comparison]:
+        """Its comparisons by what they are called, with the column where rows alone do not tell."""
+        rows = Counter(str(part) for part in self.comparisons)
+        return {
+            str(part)
+            if rows[str(part)] == 1
+            else f"{part}: {', '.join(dict.fromkeys(column for _, column in part.places))}": part
+            for part in self.comparisons
+        }
 
 
 class _Entry(BaseModel):

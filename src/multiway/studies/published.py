@@ -59,7 +59,7 @@ def check_claims(result: StudyResult) -> None:
         raise _stale(f"{where} judges {len(given)} claims; there are {len(declared)} today")
     by_id = {claim.id: claim for claim in claims(result.name)}
     for verdict in result.verdicts:
-        known = {(str(part), part.by) for part in by_id[verdict.claim].comparisons}
+        known = {(name, part.by) for name, part in by_id[verdict.claim].names.items()}
         if not {(each.part, each.margin) for each in verdict.evidence} <= known:
             raise _stale(f"{where} judges {verdict.claim} by other comparisons than today's")
         if verdict.evidence and verdict.reported != reported_beside(by_id[verdict.claim], verdict):

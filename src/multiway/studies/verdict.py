@@ -107,9 +107,7 @@ def reported_effect(claim: Claim, part: Comparison) -> float | None:
 
 def reported_beside(claim: Claim, verdict: Verdict) -> float | None:
     """The paper's effect in the comparison that is shown first, the one nearest to failing."""
-    nearest = weakest(verdict.evidence)[0].part
-    part = next(each for each in claim.comparisons if str(each) == nearest)
-    return reported_effect(claim, part)
+    return reported_effect(claim, claim.names[weakest(verdict.evidence)[0].part])
 
 
 def effect_of_note(claim: Claim, part: Comparison) -> float:
@@ -314,8 +312,9 @@ def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
     gap, note = part.difference, effect_of_note(claim, part.comparison)
     most = METRICS[claim.metric].high - METRICS[claim.metric].low
     low, high = (bound(end, -most, most) for end in (gap.low, gap.high))
+    name = next(name for name, each in claim.names.items() if each == part.comparison)
     return Evidence(
-        part.objective, str(part.comparison), gap.value, low, high, part.comparison.by, note,
+        part.objective, name, gap.value, low, high, part.comparison.by, note,
         round(gap.power(note), 4), part.lost, gap.n, seeds,
     )  # fmt: skip
 
