@@ -278,7 +278,7 @@ def test_the_papers_figure_is_that_of_the_weakest_column() -> None:
         for source, values in sources.items()
         for row, value in zip(rows, values, strict=True)
     ]
-    parts = [Comparison(*(((row, source),) for row in rows), 0.0) for source in sources]
+    parts = [Comparison((("C-RO", each),), (("A-RO", each),), 0.0) for each in sources]
     verdict = judged(cells, *parts)
     assert [each.part for each in verdict.evidence] == [
         "C-RO over A-RO: A-1ofK", "C-RO over A-RO: C-1ofK",
