@@ -105,9 +105,10 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     assert ran.returncode == 0
     (plan,) = json.loads(ran.stdout)["studies"]
     # 3 layers x 3 pairs x 2 objectives; 2 encodings x 2 seeds, each with a substitute, their
-    # gradients by objective, how far these agree, and on clean images RO and its one-hot twins.
+    # gradients by objective, how far these agree, and on clean images the four of RO and two of
+    # one-hot labels, the targets: a substitute of RO has its target's twin.
     assert (plan["cells"], plan["trainings"]) == (18, 8)
-    assert plan["artifacts"] == plan["left"] == 44
+    assert plan["artifacts"] == plan["left"] == 42
     assert plan["seeds"] is None  # it compares no accuracies
     assert not (tmp_path / "s").exists()
 

@@ -219,7 +219,7 @@ def claims(study: str | None = None) -> tuple[Claim, ...]:
 
     Example:
         >>> [claim.id for claim in claims("epsilon")]
-        ['epsilon-falls', 'epsilon-unbounded']
+        ['epsilon-falls', 'epsilon-unbounded', 'epsilon-matched']
     """
     if study is None:
         return _all()
