@@ -92,7 +92,8 @@ class _Training:
         self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
         self.validation, self.run = job.validation, run
         self.device, self.observer = device, observer
-        if torch.device(device).type == "cpu" and _has_many_channels(self.model):
+        self.laid_out = torch.device(device).type == "cpu" and _has_many_channels(self.model)
+        if self.laid_out:
             _lay_out(self.model, torch.channels_last)
         self.optimizer = _optimizer(self.model, self.recipe)
         self.total = self.recipe.total_steps(len(job.train))
@@ -163,7 +164,8 @@ class _Training:
             if self.observer is not None and self.team.first and due:
                 self.observer.step(progress.step, self.total, *self._means())
                 shown = now
-        _lay_out(self.model, torch.contiguous_format)
+        if self.laid_out:
+            _lay_out(self.model, torch.contiguous_format)
         if not self.team.first:
             return
         if progress.ended and self.run.good.exists():
@@ -310,7 +312,9 @@ def _has_many_channels(model: nn.Module) -> bool:
 
 def _lay_out(model: nn.Module, order: torch.memory_format) -> None:
     """Put the weights of convolutions into an order in memory; their values stay."""
-    model.to(memory_format=order)  # type: ignore[call-overload]
+    for layer in model.modules():
+        if isinstance(layer, nn.Conv2d):
+            layer.to(memory_format=order)  # type: ignore[call-overload]
 
 
 def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimizer:
