@@ -33,7 +33,7 @@ from multiway.studies import (
 )  # fmt: skip
 from multiway.studies.artifacts import Measurement
 from multiway.studies.measures import Measure
-from multiway.studies.outcomes import _packed, _unpacked
+from multiway.studies.outcomes import BEFORE, _packed, _unpacked
 from multiway.weights import read_metadata, read_tensors, write_tensors
 from warm import warm
 
@@ -216,6 +216,35 @@ def test_a_network_that_is_trained_again_is_measured_again_as_a_whole(tmp_path: 
     fourth = Store(tmp_path / "fourth").create()
     make([Attacked(Network(1), "weak")], fourth)
     assert measured_elsewhere([both], fourth, outcomes) == set()
+
+
+def test_two_trainings_of_a_network_in_two_files_are_not_mixed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file has one attack of another training; only together they would have both."""
+    outcomes, both = tmp_path / "outcomes", attacked("weak", "strong")
+    stores = {}
+    for seconds, attacks in ((20.0, ["weak"]), (30.0, ["strong"])):
+        monkeypatch.setattr(Network, "make", lambda *_, took=seconds: {"seconds": took})
+        stores[seconds] = Store(tmp_path / str(seconds)).create()
+        make(attacked(*attacks).artifacts(), stores[seconds])
+        study = replace(attacked(*attacks), name=f"took-{seconds:.0f}")
+        save_outcomes(study, "smoke", stores[seconds], outcomes)
+    assert measured_elsewhere([both], Store(tmp_path / "there").create(), outcomes) == set()
+    assert len(measured_elsewhere([attacked("weak")], Store(tmp_path / "there"), outcomes)) == 2
+    # What the store took of the first training goes, when the second one is there as a whole.
+    here = Store(tmp_path / "here").create()
+    assert load_outcomes([attacked("weak")], here, outcomes) == 2
+    make(attacked("weak").artifacts(), stores[30.0])
+    save_outcomes(replace(both, name="took-30"), "smoke", stores[30.0], outcomes)
+    assert load_outcomes([both], here, outcomes) == 4
+    notes = [here.read(each).notes[BEFORE] for each in both.artifacts()]
+    assert {seconds for each in notes for seconds in each.values()} == {30.0}
+    # It stays when a whole first one comes, too.
+    make(attacked("strong").artifacts(), stores[20.0])
+    save_outcomes(replace(both, name="took-20"), "smoke", stores[20.0], outcomes)
+    assert load_outcomes([both], here, outcomes) == 0
+    assert all(each in here for each in both.artifacts())
 
 
 def test_what_is_left_of_a_damaged_artifact_is_moved_aside(tmp_path: Path) -> None:

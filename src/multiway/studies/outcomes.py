@@ -154,25 +154,54 @@ def _sort(
         for artifact in study.artifacts()
         if isinstance(artifact, Measurement)
     }
-    files = [] if folder is None else _files(folder)
-    where = {key: path for path in files for key in _entries(path) if key in wanted}
-    taken = {key for key, each in wanted.items() if each in store and not _is_own(each, store)}
-    # The networks of which something was measured here, or will be.
-    own = {
-        artifact.subject
-        for key, artifact in wanted.items()
-        if key not in taken and (artifact in store or key not in where)
-    }
-    foreign = {
-        key: artifact
-        for key, artifact in wanted.items()
-        if artifact.subject is not None and artifact.subject in own
-    }
+    here, there = _places(wanted, store, folder)
+    # By network all that is wanted of it; what compares several networks stands alone.
+    groups: dict[Any, list[str]] = {}
+    for key, artifact in wanted.items():
+        groups.setdefault(key if artifact.subject is None else artifact.subject, []).append(key)
+    parted: list[Measurement] = []
     usable: dict[Path, list[Measurement]] = {}
-    for key, path in where.items():
-        if key not in foreign and wanted[key] not in store:
-            usable.setdefault(path, []).append(wanted[key])
-    return [foreign[key] for key in taken if key in foreign], usable
+    for keys in groups.values():
+        taken = [key for key in keys if key in here]
+        whole = set.intersection(*({here.get(key), *there.get(key, ())} for key in keys)) - {None}
+        if any(key not in here and wanted[key] in store for key in keys):
+            whole = set()  # its training is here
+        # What is there already stays, if it is of a training that is there as a whole.
+        training = min(
+            whole, key=lambda each: (all(here[key] != each for key in taken), each), default=None
+        )
+        parted += [wanted[key] for key in taken if here[key] != training]
+        if training is not None:
+            for key in keys:
+                if here.get(key) != training:
+                    usable.setdefault(there[key][training], []).append(wanted[key])
+    return parted, usable
+
+
+def _places(
+    wanted: dict[str, Measurement], store: Store, folder: Path | str | None
+) -> tuple[dict[str, float], dict[str, dict[float, Path]]]:
+    """By key the training of what the store took from files, and the files by their trainings.
+
+    A training is told from another one of the same network by the seconds that it took, to the
+    millisecond; what compares several networks has the same number for all of them.
+    """
+
+    def training(key: str, notes: dict[str, Any]) -> float:
+        subject = wanted[key].subject
+        return 0.0 if subject is None else notes.get(BEFORE, {}).get(subject.key, 0.0)
+
+    here = {
+        key: training(key, store.read(artifact).notes)
+        for key, artifact in wanted.items()
+        if artifact in store and not _is_own(artifact, store)
+    }
+    there: dict[str, dict[float, Path]] = {}
+    for path in [] if folder is None else _files(folder):
+        for key, entry in _entries(path).items():
+            if key in wanted:
+                there.setdefault(key, {})[training(key, entry.notes)] = path
+    return here, there
 
 
 def _is_own(artifact: Measurement, store: Store) -> bool:
