@@ -51,14 +51,25 @@ def test_only_pairs_that_share_no_network_have_the_coverage_they_claim() -> None
 
 def test_no_target_has_the_seed_of_a_substitute() -> None:
     for name in SCALES:
-        seeds = scale_of(name).seeds
-        assert not set(seeds) & {own(seed) for seed in seeds}
+        scale = scale_of(name)
+        robust = scale.robust_seeds[: scale.side_seeds]
+        for targets, apart in ((scale.seeds, scale.apart), (robust, scale.robust_apart)):
+            assert not set(targets) & {seed + apart for seed in targets}
 
 
+def test_at_cpu_the_other_half_of_the_robust_networks_are_the_substitutes() -> None:
+    """Which saves their training; on fewer seeds they are the same networks."""
+    for scale in (scale_of("cpu"), scale_of("cpu").first_seeds(1)):
+        cells = [cell for cell in declare("benchmark", scale).cells if "black" in cell.column]
+        pairs = {(d.target.seed, d.shown.source.seed) for c in cells for d in decisions(c)}
+        assert pairs == {(seed, seed + 3) for seed in scale.robust_seeds[:3]}
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu"])
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_pairs_of_a_cell_share_no_network(name: str) -> None:
+def test_the_pairs_of_a_cell_share_no_network(name: str, scale: str) -> None:
     """Each network of a cell belongs to one seed, as target or as substitute."""
-    for cell in declare(name, scale_of("smoke")).cells:
+    for cell in declare(name, scale_of(scale)).cells:
         by_seed: list[set[str]] = []
         if isinstance(cell.measure, Correlated):
             pairs = cell.measure.pairs
