@@ -7,31 +7,32 @@ from multiway.training import Recipe
 
 __all__ = ["ATTACK", "attack_passes", "pass_seconds", "standing"]
 
-# Seconds of one quiet x86 core of 2026 for one image to go forward: a third of what it costs in a
-# training step of batch 64 or 128, measured for those down to resnet-8-small, guessed for the rest.
+# Seconds of one x86 core of 2026, while the others are busy too, for one image to go forward: a third
+# of what it costs in a training step of batch 64 or 128, measured for a, c, wong and resnet-8-small,
+# guessed for the rest. On a core with nothing beside it they are about half.
 # A pass back costs about two of them, and with frozen weights, in an attack, ATTACK - 1.
 FORWARD = {
-    "a": 0.0007,
-    "b": 0.0002,
-    "c": 0.001,
-    "d": 0.00003,
-    "madry": 0.00025,
-    "wong": 0.00003,
-    "resnet-8-strided": 0.00027,
-    "resnet-8-small": 0.00011,
-    "resnet-8": 0.0011,
-    "resnet-20": 0.0015,
-    "preact-18": 0.02,
-    "wrn-16-4": 0.03,
-    "wrn-28-4": 0.06,
-    "wrn-34-10": 0.4,
+    "a": 0.0013,
+    "b": 0.0004,
+    "c": 0.0015,
+    "d": 0.00006,
+    "madry": 0.0005,
+    "wong": 0.00006,
+    "resnet-8-strided": 0.0005,
+    "resnet-8-small": 0.0002,
+    "resnet-8": 0.002,
+    "resnet-20": 0.003,
+    "preact-18": 0.04,
+    "wrn-16-4": 0.06,
+    "wrn-28-4": 0.12,
+    "wrn-34-10": 0.8,
 }
 
 ATTACK = 2.4
 
 # The share of the images that a long attack is not soon done with: of an undefended network, and of
 # one that is trained adversarially, on digits and on colour images.
-UNDEFENDED, DIGITS, COLOUR = 0.05, 0.9, 0.4
+UNDEFENDED, DIGITS, COLOUR = 0.05, 0.9, 0.25
 
 
 def pass_seconds(backbone: str) -> float:
