@@ -198,7 +198,7 @@ def _study(result: StudyResult) -> list[str]:
     parts = [
         f'<a id="{identity(result)}"></a>\n\n## {escape(result.title)}',
         f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}, "
-        f"`{result.details.get('command', '')}`, {result.provenance.minutes:g} minutes of work. "
+        f"`{result.details.get('command', '')}`, {result.provenance.minutes:.0f} minutes of work. "
         f"{escape(result.question, code=True)}",
         escape(found_text(result), code=True),
     ]

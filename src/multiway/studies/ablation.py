@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
-from multiway.studies.cell_builders import Cells
-from multiway.studies.scales import Scale
+from multiway.studies.cell_builders import FAIR, Cells, fair_one_hot
+from multiway.studies.scales import ModelOf, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]
@@ -14,16 +15,26 @@ TITLE = "Is it the codes or the loss?"
 PAPER = "Tables 7 and 8 (appendix A)"
 
 NETWORKS = ("A", "C")
-ENCODINGS = {"RO-softmax": "ro-softmax", "1ofK-MSE": "1ofk-mse", "RO": "ro"}
+# The dense network that stands for C learns codes with a softmax slowly: after 3 epochs it has 83 %
+# of the digits, its one-hot twin 91; after 6 it has 91.
+CHANGES = {"cpu": {"epochs": 6}}
+# The effects are of ten points and more, which half of the seeds decide.
+SEEDS = {"cpu": 6}
 
 
 def declare(scale: Scale) -> Study:
     """Three encodings of A and C under FGSM from one-hot A and C."""
+    scale = _own_scale(scale)
     images = scale.test_images(scale.clean["A"])
     cells = Cells(scale, images, partial(scale.fgsm, scale.clean["A"].eps))
     for network in NETWORKS:
-        for name, encoding in ENCODINGS.items():
-            row, target = f"{network}-{name}", partial(scale.clean_model, network, encoding)
+        encodings: dict[str, ModelOf] = {
+            "RO-softmax": partial(scale.clean_model, network, "ro-softmax"),
+            "1ofK-MSE": partial(fair_one_hot, scale, network),
+            "RO": partial(scale.clean_model, network, "ro"),
+        }
+        for name, target in encodings.items():
+            row = f"{network}-{name}"
             for other in NETWORKS:
                 column = f"{other}-1ofK"
                 source = scale.substitute(partial(scale.clean_model, other, "1ofk"))
@@ -43,7 +54,14 @@ def declare(scale: Scale) -> Study:
         **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
             "the substitute is a training of its own, which no other cell attacks",
-            "one-hot labels with a squared error have norm 1 here as in the paper; `controls` has "
-            "them at the beta^2 / l of RO",
+            FAIR,
         ),
     )
+
+
+def _own_scale(scale: Scale) -> Scale:
+    """With a network C that is trained for as long as it needs, and fewer seeds."""
+    setting = scale.clean["C"]
+    longer = replace(setting, changes={**setting.changes, **CHANGES.get(scale.name, {})})
+    some = scale.first_seeds(SEEDS.get(scale.name, len(scale.seeds)))
+    return replace(some, clean={**scale.clean, "C": longer})
