@@ -21,7 +21,6 @@ from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import Claim, Side, claims
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model
-from multiway.studies.robustness import adversarial_only
 from multiway.studies.scales import SUBSTITUTE
 from multiway.studies.watermark_artifacts import Detected, Thief
 from multiway.threat import Linf
@@ -251,14 +250,14 @@ def test_the_sets_are_trained_as_the_paper_says() -> None:
     for name in ("cpu", "paper"):
         scale = scale_of(name)
         mixed = {
-            data: adversarial_only(scale, data) != given for data, given in scale.robust.items()
+            data: scale.adversarial_only(data) != given for data, given in scale.robust.items()
         }
         assert mixed == {"MNIST": True, "CIFAR-10": True, "CIFAR-100": True, "SVHN": False}
 
 
 def test_the_baseline_at_the_papers_scale_is_madrys_own() -> None:
     for data, name in (("MNIST", "madry-mnist-pgd"), ("CIFAR-10", "madry-cifar10-pgd")):
-        setting = adversarial_only(scale_of("paper"), data)
+        setting = scale_of("paper").adversarial_only(data)
         assert (setting.recipe, setting.changes) == (name, {})
         adversary = load_recipe(name).adversary
         assert adversary is not None
@@ -335,6 +334,9 @@ def test_every_network_is_held_against_its_one_hot_twin() -> None:
             assert (twin.encoding, twin.seed) == ("1ofk", model.seed % SUBSTITUTE)
             assert (twin.backbone, twin.images) == (model.backbone, model.images)
             assert (twin.recipe.adversary is None) == (model.recipe.adversary is None)
+            if model.recipe.adversary is not None and twin.recipe.adversary is not None:
+                # Without clean images less of them is learned, with any labels.
+                assert twin.recipe.adversary.clean_weight == model.recipe.adversary.clean_weight
 
 
 def test_confidence_is_in_the_papers_units() -> None:

@@ -18,7 +18,6 @@ from multiway.studies.robustness import (
     CONTROLS,
     HEADLINE,
     PAIR,
-    adversarial_only,
     budgets_in_words,
     cells_of,
     named_sets,
@@ -58,7 +57,7 @@ def declare(scale: Scale) -> Study:
         _add_cells(cells.on(scale.test_images(scale.robust[data], hard=True)), data)
     about = cells.about(*settings)
     for data in sets:
-        about["models"] += f"; {BASELINE}: {adversarial_only(scale, data)}"
+        about["models"] += f"; {BASELINE}: {scale.adversarial_only(data)}"
     return Study(
         name="benchmark",
         title=TITLE,

@@ -7,9 +7,9 @@ from multiway.training import Recipe
 
 __all__ = ["ATTACK", "attack_passes", "pass_seconds", "standing"]
 
-# Seconds of one x86 core of 2026, while the others are busy too, for one image to go forward: a third
-# of what it costs in a training step of batch 64 or 128, measured for a, c, wong and resnet-8-small,
-# guessed for the rest. On a core with nothing beside it they are about half.
+# Seconds of one x86 core of 2026, while the others are busy too, for one image to go forward: a
+# third of what it costs in a training step of batch 64 or 128, measured for a, c, wong and
+# resnet-8-small, guessed for the rest. On a faster machine they are about half.
 # A pass back costs about two of them, and with frozen weights, in an attack, ATTACK - 1.
 FORWARD = {
     "a": 0.0013,

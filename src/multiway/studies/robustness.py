@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache, partial
 
 from multiway.attacks import Attack
 from multiway.studies.cell_builders import AttackOf, Cells
 from multiway.studies.images import Images
 from multiway.studies.paper import BASELINE
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
+from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
 
 __all__ = [
     "BENCHMARK",
@@ -19,7 +18,6 @@ __all__ = [
     "ENCODINGS",
     "HEADLINE",
     "PAIR",
-    "adversarial_only",
     "budgets_in_words",
     "cells_of",
     "colour_set",
@@ -46,8 +44,6 @@ WITHOUT_CLEAN = {
 # The data sets of the paper's Table 4; the second is that of Table 5 and the appendix.
 BENCHMARK = ("MNIST", "CIFAR-10")
 COLOUR = "CIFAR-10"
-# Madry et al.'s own recipes, for the scale that can afford them.
-MADRY = {"MNIST": "madry-mnist-pgd", "CIFAR-10": "madry-cifar10-pgd"}
 
 
 def named_sets(scale: Scale, names: Iterable[str] | None = None) -> list[str]:
@@ -65,23 +61,11 @@ def stand_in(scale: Scale) -> tuple[str, ...]:
     return () if colour_set(scale) == COLOUR else ("digits stand for CIFAR-10",)
 
 
-def adversarial_only(scale: Scale, data: str) -> Setting:
-    """As the scale trains on `data`, without clean images; at `paper` by Madry et al.'s recipe."""
-    setting = scale.robust[data]
-    if scale.name == "paper" and data in MADRY:
-        return replace(setting, recipe=MADRY[data], changes={})
-    adversary = setting.recipe_with({}, trial=False).adversary
-    if adversary is None or adversary.clean_weight == 0:
-        return setting
-    changed = {**setting.changes.get("adversary", {}), "clean_weight": 0.0}
-    return replace(setting, changes={**setting.changes, "adversary": changed})
-
-
 def robust(scale: Scale, data: str, name: str) -> ModelOf:
     """The target of that name, by seed: an encoding, the baseline, or one without clean images."""
     if name in ENCODINGS:
         return cache(partial(scale.robust_model, data, ENCODINGS[name]))
-    return cache(partial(scale.model, adversarial_only(scale, data), WITHOUT_CLEAN[name]))
+    return cache(partial(scale.model, scale.adversarial_only(data), WITHOUT_CLEAN[name]))
 
 
 def cells_of(cells: Cells, name: str) -> Cells:

@@ -20,6 +20,8 @@ ModelOf = Callable[[int], Model]
 
 # The seed of a substitute, beyond that of its target.
 SUBSTITUTE = 1000
+# Madry et al.'s own recipes, for the scale that can afford them.
+MADRY = {"MNIST": "madry-mnist-pgd", "CIFAR-10": "madry-cifar10-pgd"}
 # What an attacker ascends in every cell: the paper's choice, and the one that decides.
 OBJECTIVES = ("own", "margin")
 
@@ -105,14 +107,28 @@ class Scale:
         """The same with the seeds of adversarially trained networks."""
         return replace(self, seeds=self.robust_seeds, apart=self.robust_apart)
 
-    def twin(self, model: Model) -> Model | None:
-        """The one-hot network with the same task, backbone, epochs and seed; None if there is none.
+    def adversarial_only(self, data: str) -> Setting:
+        """As the scale trains on `data`, without clean images; at `paper` Madry et al.'s recipe."""
+        setting = self.robust[data]
+        if self.name == "paper" and data in MADRY:
+            return replace(setting, recipe=MADRY[data], changes={})
+        adversary = setting.recipe_with({}, trial=False).adversary
+        if adversary is None or adversary.clean_weight == 0:
+            return setting
+        changed = {**setting.changes.get("adversary", {}), "clean_weight": 0.0}
+        return replace(setting, changes={**setting.changes, "adversary": changed})
 
+    def twin(self, model: Model) -> Model | None:
+        """The one-hot network that says what `model` can learn; None if there is none.
+
+        It has the same task, backbone, epochs and seed, and is shown clean images if `model` is.
         That of a substitute is its target's: it says as well what can be learned, and is there.
         """
-        defended = model.recipe.adversary is not None
-        for setting in (self.robust if defended else self.clean).values():
+        adversary = model.recipe.adversary
+        for data, setting in (self.clean if adversary is None else self.robust).items():
             if (setting.data, setting.backbone) == (model.images.data, model.backbone):
+                if adversary is not None and adversary.clean_weight == 0:
+                    setting = self.adversarial_only(data)
                 epochs = model.recipe.epochs
                 usual = setting.recipe_with({}, trial=self.trial).epochs
                 changes = {} if epochs == usual else {"epochs": epochs}
