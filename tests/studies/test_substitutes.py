@@ -16,6 +16,7 @@ from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.scales import SUBSTITUTE
 
 DRAWS = 4000
+DATA = pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
 
 
 def ring(seed: int) -> int:
@@ -57,6 +58,7 @@ def test_no_target_has_the_seed_of_a_substitute() -> None:
             assert not set(targets) & {seed + apart for seed in targets}
 
 
+@DATA
 def test_at_cpu_the_other_half_of_the_robust_networks_are_the_substitutes() -> None:
     """Which saves their training; on fewer seeds they are the same networks."""
     for scale in (scale_of("cpu"), scale_of("cpu").first_seeds(1)):
@@ -70,7 +72,7 @@ def test_at_cpu_the_other_half_of_the_robust_networks_are_the_substitutes() -> N
         assert pairs == {(seed, seed + 3) for seed in scale.robust_seeds[:3]}
 
 
-@pytest.mark.parametrize("scale", ["smoke", "cpu"])
+@pytest.mark.parametrize("scale", ["smoke", pytest.param("cpu", marks=DATA)])
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_pairs_of_a_cell_share_no_network(name: str, scale: str) -> None:
     """Each network of a cell belongs to one seed, as target or as substitute."""
