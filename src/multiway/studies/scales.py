@@ -270,8 +270,8 @@ _EIGHT = 8 / 255
 MIXED = {"adversary": {"clean_weight": 1.0}}
 SHORT = {**MIXED, "epochs": 4}
 # Half of the recipe's cost: with 2 steps RO keeps 86 % of 300 images under AutoAttack, with the
-# recipe's 10 it kept 88 % of 1,000; with one, Wong's or a noisy one, it collapses. Fewer epochs than
-# 12 would mislead: after 8, one-hot labels were 5 points behind codes (83.9, 88.9 %), then level.
+# recipe's 10 it kept 88 % of 1,000; with one, Wong's or a noisy one, it collapses. Fewer than 12
+# epochs would mislead: after 8, one-hot labels were 5 points behind codes, after 12 level.
 THREE = {"adversary": {"steps": 3, "step_size": 0.15}}
 
 
