@@ -8,7 +8,7 @@ from typing import Any
 
 from multiway.results import Cell, Provenance, Result
 from multiway.statistics import Interval, proportion
-from multiway.studies.result import (
+from multiway.studies.evidence import (
     HOLDS,
     NO_EFFECT,
     NOT_JUDGED,
@@ -16,9 +16,8 @@ from multiway.studies.result import (
     OPPOSITE,
     UNDECIDED,
     Evidence,
-    StudyResult,
-    Verdict,
 )
+from multiway.studies.result import StudyResult, Verdict
 
 SEEDS = (0, 1, 2)
 FGSM = "FGSM, Linf 0.2"

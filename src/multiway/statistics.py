@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
 from multiway.errors import MultiwayError
@@ -102,6 +103,7 @@ def mean(values: Sequence[float]) -> Interval:
     return Interval(centre, centre - half, centre + half, n)
 
 
+@cache
 def simultaneous(comparisons: int, trainings: int) -> float:
     """By how much an interval over trainings grows to hold in several comparisons at once.
 

@@ -9,7 +9,8 @@ import pytest
 
 from conftest import Command
 from multiway.store import Store
-from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, write_study_result
+from multiway.studies.evidence import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE
+from multiway.studies.result import write_study_result
 from study_results import result, verdict
 
 

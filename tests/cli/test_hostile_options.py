@@ -33,7 +33,8 @@ from hostile import (
 from conftest import Shared, invoke
 from multiway.errors import visible
 from multiway.store import Store
-from multiway.studies.result import HOLDS, write_study_result
+from multiway.studies.evidence import HOLDS
+from multiway.studies.result import write_study_result
 from study_results import result, verdict
 
 COMMANDS = all_commands()

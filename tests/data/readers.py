@@ -27,6 +27,7 @@ from multiway.store import Store
 from multiway.studies import CellSpec, Study, load_outcomes, save_outcomes
 from multiway.studies import result as study_result
 from multiway.studies.artifacts import Measurement
+from multiway.studies.evidence import Evidence
 from multiway.studies.measures import Measure
 from multiway.studies.pictures import read_pictures
 from multiway.studies.published import read_folder
@@ -143,7 +144,7 @@ def _study(folder: Path) -> None:
         name="toy", scale="cpu", title="T", question="?", paper="", chart="table", cells=(CELL,),
         provenance=MADE, verdicts=(study_result.Verdict(
             "c", "matched", "It is.", "T1", "holds", "y",
-            (study_result.Evidence(
+            (Evidence(
                 "own", "all", 0.1, 0.05, None, 0.0, 0.02, 0.9, None, 9, (0,)),)),),
     )  # fmt: skip
     study_result.write_study_result(folder, found)

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from multiway.report.markdown import escape, study_markdown, write_markdown
-from multiway.report.summary import SMOKE, unmeasured_text
+from multiway.report.markdown import escape, study_markdown, write_markdown, write_results_page
+from multiway.report.summary import SMOKE, progress_text, unmeasured_text
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
-from multiway.studies.result import HOLDS
+from multiway.studies.claims import claims
+from multiway.studies.evidence import HOLDS
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
 NASTY = [
@@ -108,11 +109,37 @@ def test_a_file_for_each_study_and_an_index(tmp_path: Path) -> None:
         assert f"- **{name}**" in index
 
 
-def test_tables_of_the_paper_without_a_result_are_named() -> None:
+def test_studies_without_a_result_are_named() -> None:
     text = unmeasured_text([transfer(), length()])
     assert "Table 3" not in text
     assert "Table 1 (" not in text
     assert "Table 2 (`correlation`), Fig. 2 (`saliency`)" in text
-    assert "controls" not in text  # which the paper lacks
+    assert ", `controls`, " in text  # which the paper lacks
     everything = [replace(transfer(), name=name) for name, _, _ in headings()]
     assert unmeasured_text(everything) == ""
+
+
+def test_counts_say_of_how_many() -> None:
+    some = transfer()
+    given = [each for each in some.verdicts if each.kind == "literal"]
+    others = [each for each in claims() if each.kind == "literal" and each.study != "transfer"]
+    text = progress_text([some], "literal")
+    assert text.startswith(f"{len(given)} of {len(given) + len(others)} are judged: 1 ✓ holds")
+    assert progress_text([], "matched").endswith(" are judged: none yet")
+
+
+def test_the_results_page_has_every_figure_and_what_it_was_measured_on(tmp_path: Path) -> None:
+    some = transfer()
+    path, *figures = write_results_page(tmp_path / "docs" / "results.md", [some], tmp_path)
+    text = path.read_text()
+    assert figures
+    made = some.provenance
+    assert f"Measured on: {made.models}; {made.n} test images; {len(made.seeds)} trainings" in text
+    for table in result_tables(some):
+        for row in table.rows:
+            assert f"| {' | '.join(map(escape, row))} |" in text
+    # A reader of GitHub sees Markdown inside, and can fold it.
+    inside = text.split("<details>")[1].split("</details>")[0]
+    assert "\n\n### How it was made\n\n" in inside
+    for sentence in (*some.provenance.differs, *some.provenance.warnings):
+        assert escape(sentence, code=True) in inside

@@ -10,7 +10,8 @@ from multiway.report.summary import made_rows
 from multiway.report.tables import cell_text, result_tables
 from multiway.results import Cell
 from multiway.statistics import Interval, mean
-from multiway.studies.result import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, VERDICTS, verdict_counts
+from multiway.studies.evidence import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, VERDICTS
+from multiway.studies.result import verdict_counts
 from study_results import (
     FGSM,
     accuracy,

@@ -16,7 +16,8 @@ from multiway.report.markdown import study_markdown
 from multiway.report.study_page import write_study_page
 from multiway.report.summary import LEGEND, SMOKE
 from multiway.report.tables import result_tables
-from multiway.studies.result import HOLDS, ONLY_OWN, StudyResult
+from multiway.studies.evidence import HOLDS, ONLY_OWN
+from multiway.studies.result import StudyResult
 from study_results import length, provenance, result, transfer, verdict
 
 RESULTS = [length(), transfer(), transfer("smoke"), result()]

@@ -10,8 +10,8 @@ import scipy.stats
 from scipy.special import expit
 
 from multiway.studies import scale_of
+from multiway.studies.evidence import OPPOSITE, Evidence, decide
 from multiway.studies.inference import Difference, Sample, differences, exact_bounds
-from multiway.studies.result import OPPOSITE, Evidence, decide
 
 N = 400
 UNDEFENDED = len(scale_of("cpu").seeds)
@@ -73,7 +73,7 @@ def test_pooled_trainings_keep_the_coverage_and_are_narrower(parts: int) -> None
     for _ in range(200):
         samples = draw(random, PAPER, 0.0, 0.2, parts)
         alone = differences(samples, shares=True)
-        pooled = differences(samples, shares=True, pool=True)
+        pooled = differences(samples, shares=True, pool=["all"] * parts)
         held += sum(each.low <= 0 <= each.high for each in pooled)
         narrower += sum(each.high - each.low for each in alone)
         narrower -= sum(each.high - each.low for each in pooled)
@@ -102,7 +102,7 @@ def test_a_claim_of_many_parts_is_seldom_called_wrong_by_chance() -> None:
 def test_parts_that_are_the_same_networks_gain_no_freedom() -> None:
     (sample,) = draw(np.random.default_rng(0), 4, 0.0, 0.2)
     (alone,) = differences([sample], shares=True)
-    pooled = differences([sample] * 3, shares=True, pool=True)
+    pooled = differences([sample] * 3, shares=True, pool=["all"] * 3)
     assert [each.freedom for each in pooled] == [pytest.approx(3)] * 3
     assert pooled[0].low == pytest.approx(alone.low)
 
@@ -111,9 +111,30 @@ def test_independent_parts_add_their_freedom() -> None:
     # Orthogonal deviations of one size: the covariance is a multiple of the identity.
     means = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
     samples = [Sample(np.repeat(each[:, None], 5, axis=1)) for each in means]
-    one, two = differences(samples, shares=False, pool=True)
+    one, two = differences(samples, shares=False, pool=["all"] * 2)
     assert one.freedom == two.freedom == pytest.approx(2 * 3)
     assert one.spread == pytest.approx(math.sqrt((2 / 3) / 4))
+
+
+def test_networks_that_vary_differently_are_not_pooled() -> None:
+    """The four comparisons of an ablation: A and C, each attacked from two sources."""
+    random = np.random.default_rng(3)
+    sizes, pool = (5.0, 5.0, 1.0, 1.0), ["A", "A", "C", "C"]
+    held = {"apart": 0, "together": 0}
+    for _ in range(400):
+        # The same trainings of a network under both attacks, with half of the variance in common.
+        common = np.repeat(random.normal(0, 1, (2, UNDEFENDED)), 2, axis=0)
+        means = np.array(sizes)[:, None] * (common + random.normal(0, 1, (4, UNDEFENDED)))
+        samples = [Sample(np.repeat(each[:, None], 2, axis=1)) for each in means]
+        for name, names in {"apart": pool, "together": ["all"] * 4}.items():
+            found = differences(samples, shares=False, pool=names)
+            held[name] += sum(each.low <= 0 <= each.high for each in found[:2])
+    assert held["apart"] / 800 >= 0.92
+    assert held["together"] / 800 < 0.9
+    first, second = differences(samples[:2], shares=False, pool=["A", "A"])
+    assert (first, second) == tuple(differences(samples, shares=False, pool=pool)[:2])
+    single = differences(samples, shares=False, pool=["", "", "C", "C"])[0]
+    assert single == differences(samples[:1], shares=False)[0]
 
 
 @pytest.mark.parametrize(
@@ -179,15 +200,55 @@ def test_without_shares_it_is_students() -> None:
     assert two.n == 60
 
 
-def test_the_smallest_effect_and_the_seeds_that_decide_agree_with_the_power() -> None:
+def test_the_smallest_effect_agrees_with_the_power() -> None:
     found = Difference(0.03, 1000, 3, 0.01, 0.01, 0.02, 2.0)
     assert found.low < 0
     assert found.power(found.detectable()) == pytest.approx(0.8, abs=1e-3)
-    enough = found.seeds_to_decide(None)
-    assert enough is not None
-    assert found._with(enough).power(0.03) >= 0.8 > found._with(enough - 1).power(0.03)
-    # Inside +-0.1 it is decided sooner; where the images are too few, never.
-    sooner = found.seeds_to_decide(0.2)
-    assert sooner is not None
-    assert sooner < enough
-    assert Difference(0.01, 20, 3, 0.2, 0.2, 0.02, 2.0).seeds_to_decide(0.02) is None
+
+
+def test_of_images_without_a_width_nothing_is_seen() -> None:
+    (found,) = differences([Sample(np.array([[0.1], [0.3]]))], shares=False)
+    assert found.power(1.0) == 0.0
+
+
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize(
+    ("seeds", "n", "always", "sporadic"),
+    [(HEADLINE, 500, 0.004, 0.0005), (UNDEFENDED, 400, 0.005, 0.0005), (HEADLINE, 50, 0.04, 0.005)],
+)
+def test_rare_failures_are_bounded_as_carefully(
+    seeds: int, n: int, always: float, sporadic: float, paired: bool
+) -> None:
+    """A few images that every training misses, and now and then another one."""
+    random = np.random.default_rng(n)
+    truth, held = always + (1 - always) * sporadic, 0
+    for _ in range(400):
+        hard = random.random(n) < always
+        values = (hard | (random.random((seeds, n)) < sporadic)).astype(float)
+        (found,) = differences([Sample(values, paired=paired)], shares=True)
+        held += found.low <= truth <= found.high
+    assert held / 400 >= 0.93
+
+
+def test_one_failure_does_not_narrow_the_bound_of_none() -> None:
+    highs = []
+    for failures in range(12):
+        values = np.zeros((UNDEFENDED, 400))
+        values[np.arange(failures) % UNDEFENDED, np.arange(failures)] = 1
+        (found,) = differences([Sample(values, paired=False)], shares=True)
+        highs.append(found.high)
+    assert highs == sorted(highs)
+
+
+def test_more_trainings_average_away_what_is_chance_of_image_and_training() -> None:
+    random = np.random.default_rng(0)
+    lasting, chance = random.normal(0, 1, 2000), random.normal(0, 2, (8, 2000))
+    for values, noise in ((lasting + chance, 0.5 / 1.5), (chance, 1.0)):
+        (found,) = differences([Sample(values)], shares=False)
+        # The variance of an image's mean is 1 + 4 / 8, and 4 / 8 of it are chance.
+        assert found.noise == pytest.approx(noise, abs=0.03)
+        more = found.with_seeds(32)
+        assert more.below == pytest.approx(found.below * math.sqrt(1 - noise + noise / 4), rel=0.06)
+        assert more.spread == pytest.approx(found.spread / 2)
+    (same,) = differences([Sample(np.repeat(lasting[None], 4, axis=0))], shares=False)
+    assert (same.noise, same.with_seeds(99).below) == (0.0, same.below)

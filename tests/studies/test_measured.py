@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import pytest
 import torch
 from small_studies import Small, find, make, shared_store
+from torch import Tensor
 
 from multiway.analysis import Landscape, sign_correlation
 from multiway.data.corruptions import KINDS, PAPER_KINDS
 from multiway.errors import MultiwayError
 from multiway.statistics import across_seeds
+from multiway.store import Store
 from multiway.studies import CellSpec, scale_of
 from multiway.studies.artifacts import ARRAYS, Crafted, Decided, _beside_their_class
 from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import Claim, Comparison
+from multiway.studies.evidence import HOLDS, NOT_JUDGED
 from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated, CorruptedAccuracy
 from multiway.studies.picture_artifacts import Bent
 from multiway.studies.pictures import SaliencyPictures, read_pictures
-from multiway.studies.result import HOLDS, NOT_JUDGED
+from multiway.studies.result import Verdict
 from multiway.studies.robustness import white_box_attacks
 from multiway.studies.study import Learned
 from multiway.studies.verdict import judge_claim
@@ -90,11 +93,42 @@ def test_a_network_that_learned_nothing_is_not_judged(small: Small) -> None:
     verdict = judge_claim(claim, study, scale_of("cpu"), small.store)
     assert verdict.verdict == NOT_JUDGED
     assert verdict.why.startswith(f"{lazy.target.name} did not learn its task: ")
-    assert "of clean images, its one-hot twin" in verdict.why
+    assert "of clean images, a one-hot network by its recipe" in verdict.why
     assert verdict.evidence
     # Without the check it would have been judged.
     free = judge_claim(claim, replace(study, learned=()), scale_of("cpu"), small.store)
     assert free.verdict == HOLDS
+
+
+@dataclass(frozen=True)
+class Unlearned(Decided):
+    """A network that recognises nothing."""
+
+    def right(self, store: Store) -> Tensor:
+        return torch.zeros_like(super().right(store))
+
+
+def test_a_one_hot_network_that_learned_nothing_is_no_measure(small: Small) -> None:
+    """Beside one that collapsed, any other would seem to have learned, and to be more robust."""
+    images = small.scale.test_images(small.scale.clean["A"])
+    good, bad = (small.scale.clean_model("A", "1ofk", seed) for seed in (0, 1000))
+    twins = Decided(good, images), Unlearned(bad, images)
+    make(twins, small.store)
+    cells = tuple(
+        CellSpec(row, "clean", Accuracy(((each,), (each,))), seeds=(0, 0))
+        for row, each in zip(("A-RO", "A-1ofK"), twins, strict=True)
+    )
+    part = Comparison((("A-RO", "clean"),), (("A-1ofK", "clean"),))
+    claim = Claim("id", "matched", "transfer", "It is.", "here", "accuracy", (part,))
+
+    def judged(*learned: Learned) -> Verdict:
+        study = replace(small.study("transfer"), cells=cells, learned=learned)
+        return judge_claim(claim, study, scale_of("cpu"), small.store)
+
+    pairs = [Learned(twins[0], twin) for twin in twins]
+    assert judged(pairs[1]).verdict == HOLDS  # alone it tells nothing
+    assert judged(*pairs).verdict == NOT_JUDGED
+    assert judged(*pairs).why.startswith(f"{bad.name} did not learn its task: 0.0 % of clean")
 
 
 def test_the_own_loss_of_one_hot_labels_is_cross_entropy(small: Small) -> None:

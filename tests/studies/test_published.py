@@ -15,8 +15,9 @@ from multiway.results import Cell, Provenance
 from multiway.statistics import proportion
 from multiway.studies import StudyResult, declare, scale_of
 from multiway.studies.claims import claims
+from multiway.studies.evidence import NOT_JUDGED
 from multiway.studies.published import check_claims, check_current, publish
-from multiway.studies.result import NOT_JUDGED, Verdict, read_study_result
+from multiway.studies.result import Verdict, read_study_result
 
 RESULTS = Path(__file__).parents[2] / "results"
 FILES = sorted(RESULTS.glob("*.json"))

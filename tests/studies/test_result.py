@@ -13,10 +13,8 @@ import pytest
 from multiway.errors import MultiwayError
 from multiway.results import Cell, Provenance
 from multiway.statistics import mean, proportion
+from multiway.studies.evidence import HOLDS, NOT_JUDGED, Evidence
 from multiway.studies.result import (
-    HOLDS,
-    NOT_JUDGED,
-    Evidence,
     StudyResult,
     Verdict,
     load_results,

@@ -16,21 +16,23 @@ from multiway.statistics import Interval
 from multiway.store import Store
 from multiway.studies import paper
 from multiway.studies.claims import Claim, Comparison, claims
-from multiway.studies.measures import Measure
-from multiway.studies.result import (
+from multiway.studies.evidence import (
+    FALLS_SHORT,
     HOLDS,
     NO_EFFECT,
     NOT_JUDGED,
     ONLY_OWN,
     OPPOSITE,
     UNDECIDED,
+    WORST,
     Evidence,
-    Verdict,
     decide,
 )
+from multiway.studies.measures import Measure
+from multiway.studies.result import Verdict
 from multiway.studies.scales import scale_of
 from multiway.studies.study import CellSpec, Study
-from multiway.studies.verdict import WORST, effect_of_note, judge_claim, reported_effect
+from multiway.studies.verdict import effect_of_note, judge_claim, reported_effect
 
 NAN = math.nan
 
@@ -56,13 +58,34 @@ def found(
         # It may be taken away, or what is left may be something: nothing is decided.
         (UNDECIDED, [found(0.01, 0.4), found(-0.1, 0.3, WORST, lost=-0.01)]),
         (UNDECIDED, [found(0.2, 0.4), found(-0.01, 0.05, WORST, lost=0.1)]),
+        # Of a claim that allows a margin, what is left may well be within it.
+        (
+            UNDECIDED,
+            [found(0.0, 0.02, margin=-0.01), found(-0.015, 0.009, WORST, margin=-0.01, lost=0.003)],
+        ),
+        (
+            ONLY_OWN,
+            [found(0.0, 0.02, margin=-0.01), found(-0.03, -0.011, WORST, margin=-0.01, lost=0.003)],
+        ),
+        # One of ten that fails by chance is no proof for all: an interval 3.29 times as wide.
+        (
+            UNDECIDED,
+            [
+                *(found(0.2, 0.4, part=f"{i}") for i in range(10)),
+                *(found(0.01, 0.03, WORST, part=f"{i}") for i in range(9)),
+                found(-0.005, 0.015, WORST, part="9", lost=0.1),
+            ],
+        ),
         # Not shown to be taken away, and shown to be none in the worst case.
         (NO_EFFECT, [found(0.001, 0.04), found(-0.01, 0.01, WORST, lost=-0.01)]),
         (OPPOSITE, [found(-0.4, -0.2)]),
         (OPPOSITE, [found(0.2, 0.4, part="a"), found(-0.3, -0.1, part="b")]),
         (OPPOSITE, [found(-0.1, 0.3), found(-0.3, -0.1, WORST, lost=0.1)]),
         (OPPOSITE, [found(-0.05, -0.02, margin=-0.01)]),
-        (OPPOSITE, [found(0.01, 0.04, margin=0.065)]),
+        # Less than was claimed, and yet not the opposite.
+        (FALLS_SHORT, [found(0.01, 0.04, margin=0.065)]),
+        (UNDECIDED, [found(-0.01, 0.07, margin=0.065)]),
+        (OPPOSITE, [found(-0.04, -0.01, margin=0.065)]),
         # Of three seeds and two comparisons an interval is 1.44 times as wide, of ten 3.29 times.
         (OPPOSITE, [found(0.2, 0.4, part="a"), found(-0.32, -0.06, part="b")]),
         (UNDECIDED, [found(0.2, 0.4, part="a"), found(-0.32, -0.05, part="b")]),
@@ -70,7 +93,14 @@ def found(
         (HOLDS, [found(0.001, 0.4, part=f"{i}") for i in range(10)]),  # takes all of them anyway
         (UNDECIDED, [found(0.2, 0.4, part="a"), found(-0.015, 0.015, part="b")]),
         (NO_EFFECT, [found(-0.019, 0.019)]),
-        (NO_EFFECT, [found(0.2, 0.4, part="a"), found(-0.01, 0.01, part="b")]),
+        # No effect in one comparison of two is not said of both; of two that have none it is, each
+        # at 95 %, since it takes both of them.
+        (FALLS_SHORT, [found(0.2, 0.4, part="a"), found(-0.01, 0.01, part="b")]),
+        (FALLS_SHORT, [found(-0.49, 0.1, part="a"), found(-0.01, 0.01, part="b")]),
+        (NO_EFFECT, [found(-0.019, 0.019, part=f"{i}") for i in range(10)]),
+        # Of white-box attacks the worst case says so, whatever the paper's own says.
+        (NO_EFFECT, [found(-0.3, 0.1), found(-0.01, 0.01, WORST)]),
+        (UNDECIDED, [found(-0.01, 0.01), found(-0.021, 0.019, WORST)]),
         (UNDECIDED, [found(-0.02, 0.019)]),
         (UNDECIDED, [found(-0.015, 0.005, margin=-0.01)]),  # 0 is not what it is counted from
         (UNDECIDED, [found(-0.1, 0.5)]),
@@ -125,7 +155,7 @@ def cell(
 
 def judged(
     cells: list[CellSpec], *parts: Comparison, scale: str = "cpu", objective: str = "own",
-    worst: bool = False, pool: bool = False,
+    worst: bool = False,
 ) -> Verdict:  # fmt: skip
     """The verdict; by default, on whether RO exceeds 1ofK."""
     study = Study(
@@ -134,8 +164,7 @@ def judged(
         objective=objective,
     )  # fmt: skip
     comparisons = parts or (exceeds("ro", "1ofk"),)
-    claim = Claim("id", "matched", "transfer", "text", "where", "accuracy", comparisons,
-                  worst, pool)  # fmt: skip
+    claim = Claim("id", "matched", "transfer", "text", "where", "accuracy", comparisons, worst)
     verdict = judge_claim(claim, study, scale_of(scale), Store(Path("nowhere")))
     assert (verdict.claim, verdict.kind, verdict.text) == ("id", "matched", "text")
     return verdict
@@ -173,7 +202,36 @@ def test_it_holds_only_against_the_papers_attack() -> None:
     assert verdict.verdict == ONLY_OWN
     assert verdict.evidence[1].lost == pytest.approx(1.0, abs=0.06)
     assert "takes away what the paper's shows: +100.0 points" in verdict.why
-    assert judged(cells, objective="margin").verdict == NO_EFFECT
+    # If the paper's attack is the one on the margin, the other is weaker, and takes nothing away.
+    swapped = judged(cells, objective="margin")
+    assert swapped.verdict == FALLS_SHORT
+    assert swapped.evidence[1].lost is None
+
+
+def test_a_weaker_attack_takes_nothing_away() -> None:
+    """It breaks nothing on either side, and so there is no difference under it."""
+    cells = [
+        cell("ro", "margin", HALF, HALF), cell("1ofk", "margin", BAD, BAD),
+        cell("ro", "own", GOOD, GOOD), cell("1ofk", "own", GOOD, GOOD),
+    ]  # fmt: skip
+    verdict = judged(cells, objective="margin")
+    assert verdict.verdict == FALLS_SHORT
+    assert verdict.evidence[1].lost is None
+    assert verdict.why.startswith("In 1 of 2 comparisons the whole interval is nearer to 0")
+
+
+def test_what_an_attack_takes_away_is_counted_on_the_images_that_both_have() -> None:
+    """An image without a value for one attack shifts no other image."""
+    some = [float(i % 3 == 0) for i in range(N)]
+    cells = [
+        cell("ro", "own", GOOD, GOOD), cell("1ofk", "own", some, some),
+        cell("ro", "margin", some, some), cell("1ofk", "margin", some, some),
+    ]  # fmt: skip
+    whole = judged(cells).evidence[1].lost
+    missing = [[math.nan, *values[1:]] for values in (some, some)]
+    cells[2] = cell("ro", "margin", *missing)
+    assert whole is not None
+    assert judged(cells).evidence[1].lost == pytest.approx(whole, abs=0.002)
 
 
 def test_the_worst_case_of_each_image_decides_white_box_claims() -> None:
@@ -222,6 +280,19 @@ def test_nothing_broken_of_few_images_is_no_proof() -> None:
     many = [cell("ro", None, BAD, BAD), cell("1ofk", None, BAD, BAD)]
     assert judged(many).verdict == NO_EFFECT
     assert "nearer to 0 than 2.0 points, the effect of note" in judged(many).why
+
+
+def test_the_reason_counts_the_comparisons_that_refute() -> None:
+    """A large effect in one comparison is not hidden behind the word for another."""
+    cells = [cell(row, None, values, values) for row, values in
+             {"ro": GOOD, "1ofk": HALF, "padded": GOOD}.items()]  # fmt: skip
+    verdict = judged(cells, exceeds("ro", "1ofk"), exceeds("ro", "padded"))
+    assert verdict.verdict == FALLS_SHORT
+    assert verdict.why.startswith("In 1 of 2 comparisons the whole interval is nearer to 0 than ")
+    assert "even widened for 2; in 1 it lies above: +0.0 points" in verdict.why
+    against = judged(cells, exceeds("ro", "1ofk"), exceeds("1ofk", "padded"))
+    assert against.verdict == OPPOSITE
+    assert against.why.startswith("In 1 of 2 comparisons the whole interval lies below 0, even ")
 
 
 def test_a_margin_shifts_what_is_asked() -> None:
@@ -299,7 +370,9 @@ def test_pooled_parts_borrow_each_others_trainings() -> None:
     cells = [cell(row, None, *spread(level)) for row, level in
              {"a": 0.6, "b": 0.4, "c": 0.6, "d": 0.4}.items()]  # fmt: skip
     parts = exceeds("a", "b"), exceeds("c", "d")
-    alone, pooled = (judged(cells, *parts, pool=pool) for pool in (False, True))
+    alone, pooled = (
+        judged(cells, *(replace(part, pool=pool) for part in parts)) for pool in ("", "net")
+    )
 
     def width(verdict: Verdict) -> float:
         return sum(each.interval.high - each.interval.low for each in verdict.evidence)

@@ -21,9 +21,10 @@ from multiway.studies import (
 )
 from multiway.studies.artifacts import Corrupted, Crafted, Decided
 from multiway.studies.claims import claims
+from multiway.studies.evidence import NOT_JUDGED
 from multiway.studies.models import Model
 from multiway.studies.pictures import read_pictures
-from multiway.studies.result import NOT_JUDGED, read_study_result
+from multiway.studies.result import read_study_result
 from multiway.training import measure
 
 TRIAL = scale_of("smoke", trial=True)

@@ -20,6 +20,8 @@ from multiway.report.summary import (
     found_text,
     identity,
     made_rows,
+    measured_text,
+    progress_text,
     summary_rows,
     unmeasured_text,
 )
@@ -34,6 +36,7 @@ HEADER = (
     "lost. -->"
 )
 
+DETAILS = "All figures, how they were made, and what differs from the paper"
 JUDGED = ("claim", "kind", "verdict", "why")
 
 # What opens emphasis, code, mathematics, a cell, a link or the address of one. A star or a low line
@@ -77,18 +80,29 @@ def study_markdown(result: StudyResult) -> str:
     if result.verdicts:
         rows = [_judged(verdict, verdict.where) for verdict in result.verdicts]
         parts += ["## Verdicts", _table(JUDGED, rows)]
+    return "\n\n".join([*parts, *_figures_and_facts(result, "##")]) + "\n"
+
+
+def _figures_and_facts(result: StudyResult, heading: str) -> list[str]:
+    """All tables of a study, how it was made, what differs from the paper and what was warned of.
+
+    Args:
+        heading: what opens a heading: `##`, or more.
+    """
+    parts = []
     for table in result_tables(result):
         caption = escape(table.caption[:1].upper() + table.caption[1:])
         rows = [[escape(cell) for cell in row] for row in table.rows]
         columns = [escape(column) for column in table.columns]
-        parts += [f"## {escape(table.title)}", f"{caption}.", _table(columns, rows)]
-    parts += ["## How it was made", _list(f"{name}: {value}" for name, value in made_rows(result))]
+        parts += [f"{heading} {escape(table.title)}", f"{caption}.", _table(columns, rows)]
+    made = _list(f"{name}: {value}" for name, value in made_rows(result))
+    parts += [f"{heading} How it was made", made]
     for title, sentences in (
         ("What differs from the paper", result.provenance.differs),
         ("What the attacks warned of", result.provenance.warnings),
     ):
-        parts += [f"## {title}", _list(sentences)] if sentences else []
-    return "\n\n".join(parts) + "\n"
+        parts += [f"{heading} {title}", _list(sentences)] if sentences else []
+    return parts
 
 
 def write_markdown(results: Sequence[StudyResult], directory: Path | str) -> list[Path]:
@@ -165,8 +179,7 @@ def write_results_page(
     make_directory(figures)
     written = []
     parts = [HEADER, "# What became of the paper's claims"]
-    for kind in KINDS:
-        parts.append(f"{kind.capitalize()} claims: {counts_text(results, kind) or 'none'}.")
+    parts += [f"{kind.capitalize()} claims: {progress_text(results, kind)}." for kind in KINDS]
     parts += _smoke(results)
     if rows := summary_rows(results):
         columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
@@ -178,6 +191,8 @@ def write_results_page(
             written.append(save_figure(picture.figure, target))
             link = os.path.relpath(target, path.parent).replace(os.sep, "/")
             parts.append(f"![{escape(picture.alt)}]({link})")
+        parts += [f"<details><summary>{DETAILS}</summary>", *_figures_and_facts(result, "###")]
+        parts.append("</details>")
     write_atomic(path, ("\n\n".join(filter(None, [*parts, *_words()])) + "\n").encode())
     return [path, *written]
 
@@ -194,13 +209,14 @@ def _cells(row: SummaryRow) -> list[str]:
 
 
 def _study(result: StudyResult) -> list[str]:
-    """Three sentences: what was asked, what was found, and why; then the verdicts."""
+    """Three sentences: what was asked, what was found, and why; of what; then the verdicts."""
     parts = [
         f'<a id="{identity(result)}"></a>\n\n## {escape(result.title)}',
         f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}, "
         f"`{result.details.get('command', '')}`, {result.provenance.minutes:.0f} minutes of work. "
         f"{escape(result.question, code=True)}",
         escape(found_text(result), code=True),
+        escape(f"Measured on: {result.provenance.models}; {measured_text(result)}.", code=True),
     ]
     rows = [_judged(verdict) for verdict in result.verdicts]
     return [part for part in [*parts, _table(JUDGED, rows) if rows else ""] if part]

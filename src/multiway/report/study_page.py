@@ -26,7 +26,8 @@ from multiway.report.summary import (
     unmeasured_text,
 )
 from multiway.report.tables import Table, result_tables
-from multiway.studies.result import KINDS, SCALES, VERDICTS, StudyResult, verdict_counts
+from multiway.studies.evidence import VERDICTS
+from multiway.studies.result import KINDS, SCALES, StudyResult, verdict_counts
 
 __all__ = ["write_study_page"]
 

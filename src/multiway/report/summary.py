@@ -11,24 +11,24 @@ from multiway.report.labels import ABSENT, attacks_of
 from multiway.report.style import BLUE, GREY, RED
 from multiway.results import METRICS, number_text
 from multiway.studies.catalogue import headings
-from multiway.studies.result import (
+from multiway.studies.claims import claims
+from multiway.studies.evidence import (
+    FALLS_SHORT,
     HOLDS,
-    KINDS,
     NO_EFFECT,
     NOT_JUDGED,
     ONLY_OWN,
     OPPOSITE,
     UNDECIDED,
+    WORST,
     Evidence,
-    StudyResult,
-    Verdict,
-    verdict_counts,
     weakest,
 )
+from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 
 __all__ = [
     "LEGEND", "MARKS", "SMOKE", "SummaryRow", "counts_text", "difference_text", "found_text",
-    "identity", "made_rows", "summary_rows", "unmeasured_text",
+    "identity", "made_rows", "measured_text", "progress_text", "summary_rows", "unmeasured_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -38,6 +38,7 @@ MARKS = {
     HOLDS: "✓",
     ONLY_OWN: "◐",
     OPPOSITE: "✗",
+    FALLS_SHORT: "≠",
     NO_EFFECT: "=",
     UNDECIDED: "?",
     NOT_JUDGED: "○",
@@ -60,6 +61,21 @@ LEGEND = (
         "one decides.",
     ),
     (
+        "padded, 1ofK-MSE, RO-softmax",
+        "controls: one-hot labels followed by zeros, as long as the codes, and one-hot labels as "
+        "they are, both with the squared error of RO; random orthogonal codes with a softmax.",
+    ),
+    (
+        "A and C",
+        "the paper's two networks for MNIST. At scale cpu a small convolutional one (wong) "
+        "stands for A and a dense one (d) for C, which is a convolutional network in the paper.",
+    ),
+    (
+        "Madry et al.",
+        "the paper's baseline: one-hot labels trained on attacked images alone; at scale cpu a "
+        "network of ours trained so, not the one they released.",
+    ),
+    (
         "white-box, black-box",
         "the attacker has the very network (marked *), or crafts the images on another one and "
         "hopes that they transfer.",
@@ -67,8 +83,7 @@ LEGEND = (
     (
         "own",
         "the attacker raises the loss the network was trained with, as in the paper's one-step "
-        "attacks. For RO that loss says little about the decision, so the attack is easily led "
-        "astray.",
+        "attacks.",
     ),
     (
         "margin",
@@ -91,13 +106,29 @@ LEGEND = (
     (
         ONLY_OWN,
         "it does so for the paper's attack; a stronger one takes it away (the loss is above 0 with "
-        "its whole interval), and what is left is below the effect of note.",
+        "its whole interval), and what is left is below the effect of note. Of gradients and of "
+        "the loss around an image: so on the training loss, not on the margin.",
     ),
-    (OPPOSITE, "for some comparison the whole interval lies below the margin."),
+    (
+        OPPOSITE,
+        "for some comparison the whole interval lies below 0, widened so that it does so in all "
+        "comparisons of the claim at once; the reason says in how many, and how many hold.",
+    ),
+    (
+        FALLS_SHORT,
+        "a claim that is made of several comparisons is shown not to hold in one of them (no "
+        "effect of note there), or the difference is shown to be less than the margin claimed.",
+    ),
     (
         NO_EFFECT,
-        "the whole interval is nearer to 0 than the effect of note: half the paper's effect, at "
-        "most 2 points, or 0.05 for a correlation.",
+        "of every comparison the whole interval is nearer to 0 than the effect of note: half the "
+        "paper's effect, at most 2 points, or 0.05 for a correlation; of white-box attacks, of "
+        "the worst case.",
+    ),
+    (
+        WORST,
+        "an image counts as recognised if no white-box attack of the study on that network, on "
+        "whatever objective, changed its class.",
     ),
     (
         UNDECIDED,
@@ -118,7 +149,8 @@ LEGEND = (
     ),
     (
         "power",
-        "the chance that an effect of that size, were it there, would have been seen.",
+        "the chance that an effect of that size, were it there, would have been seen, estimated "
+        "from the spread of the trainings: with three of them roughly.",
     ),
     (
         "scale",
@@ -166,12 +198,12 @@ def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
 
 
 def unmeasured_text(results: Sequence[StudyResult]) -> str:
-    """Which tables and figures of the paper have no result yet, and how they get one."""
+    """Which studies have no result yet, and how they get one."""
     known = {result.name for result in results}
-    missing = [(place, name) for name, place, _ in headings() if place and name not in known]
+    missing = [(place, name) for name, place, _ in headings() if name not in known]
     if not missing:
         return ""
-    places = ", ".join(f"{place} (`{name}`)" for place, name in missing)
+    places = ", ".join(f"{place} (`{name}`)" if place else f"`{name}`" for place, name in missing)
     return f"Without a result here: {places}. `multiway reproduce NAME --scale cpu` measures each."
 
 
@@ -192,6 +224,16 @@ def counts_text(results: Sequence[StudyResult], kind: str | None = None) -> str:
     """How many claims, of all kinds or of one, got which verdict; empty where there are none."""
     counts = verdict_counts(results, kind)
     return ", ".join(f"{count} {MARKS[word]} {word}" for word, count in counts.items() if count)
+
+
+def progress_text(results: Sequence[StudyResult], kind: str) -> str:
+    """How many of all claims of a kind were judged, and how."""
+    given = verdict_counts(results, kind)
+    judged = sum(given.values()) - given[NOT_JUDGED]
+    known = {each.name for each in results}
+    of = len({each.claim for result in results for each in result.verdicts if each.kind == kind})
+    of += sum(claim.kind == kind for claim in claims() if claim.study not in known)
+    return f"{judged} of {of} are judged: {counts_text(results, kind) or 'none yet'}"
 
 
 def difference_text(value: float, metric: str) -> str:
@@ -285,6 +327,14 @@ def made_rows(result: StudyResult) -> list[tuple[str, str]]:
         ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
     ]
+
+
+def measured_text(result: StudyResult) -> str:
+    """How many images and trainings, and which attacks, in one line."""
+    made = result.provenance
+    facts = [] if made.n is None else [f"{made.n} test images"]
+    facts += [f"{len(made.seeds)} trainings of each network"] if made.seeds else []
+    return "; ".join([*facts, *attacks_of(result.cells)])
 
 
 def identity(result: StudyResult) -> str:

@@ -33,11 +33,14 @@ class Comparison:
             number, a share (0 to 1) or plain like the cells it is compared with.
         than: the same.
         by: 0 asks for any gain; below 0 it is how far `greater` may stay behind.
+        pool: the trainings of comparisons with the same name here have one variance; each its own
+            where it is empty.
     """
 
     greater: Side
     than: Side
     by: float = 0.0
+    pool: str = ""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -62,7 +65,8 @@ class Comparison:
                 return side
             return tuple((row.format(**names), column.format(**names)) for row, column in side)
 
-        return Comparison(name(self.greater), name(self.than), self.by)
+        pool = self.pool.format(**names)
+        return Comparison(name(self.greater), name(self.than), self.by, pool)
 
 
 def _words(side: Side, other: Side) -> str:
@@ -87,7 +91,6 @@ class Claim:
         where: the place in the paper; `ours` for what the paper did not test.
         metric: of all its cells.
         worst: judged, too, by the worst case of each image over all white-box attacks on the row.
-        pool: whether the trainings of all its comparisons have one variance.
     """
 
     id: str
@@ -98,7 +101,6 @@ class Claim:
     metric: str
     comparisons: tuple[Comparison, ...]
     worst: bool = False
-    pool: bool = False
 
     @property
     def cells(self) -> tuple[tuple[str, str], ...]:
@@ -136,13 +138,13 @@ class _Entry(BaseModel):
     where: str
     metric: str = "accuracy"
     worst: bool = False
-    pool: bool = False
     over: dict[str, list[str]] = Field(default_factory=dict)
     each: dict[str, list[str]] = Field(default_factory=dict)
     all: tuple[Comparison, ...] = ()
     greater: Side | None = None
     than: Side | None = None
     by: float = 0.0
+    pool: str = ""
 
     @model_validator(mode="after")
     def _one_way(self) -> _Entry:
@@ -150,7 +152,7 @@ class _Entry(BaseModel):
         if single != ((False, False) if self.all else (True, True)):
             raise ValueError("a claim has greater and than, or else all")
         if self.greater is not None and self.than is not None:
-            self.all = (Comparison(self.greater, self.than, self.by),)
+            self.all = (Comparison(self.greater, self.than, self.by, self.pool),)
         return self
 
     def expand(self) -> Iterator[Claim]:
@@ -167,7 +169,6 @@ class _Entry(BaseModel):
                 self.metric,
                 tuple(self._parts(names)),
                 self.worst,
-                self.pool,
             )
 
     def _parts(self, names: dict[str, str]) -> Iterator[Comparison]:

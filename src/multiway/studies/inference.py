@@ -1,4 +1,4 @@
-"""How far apart trained networks are: intervals of differences, their power, how many seeds decide.
+"""How far apart trained networks are: intervals of differences, and their power.
 
 Two things are drawn at random, the test images and the trainings. The half-width of a 95 % interval
 is sqrt(images^2 + models^2), see `across_seeds`; what differs here is that trainings which share
@@ -21,8 +21,8 @@ __all__ = ["POWER", "Difference", "Sample", "differences", "exact_bounds"]
 
 # The chance with which an effect that is there should be seen.
 POWER = 0.8
-# Beyond so many seeds nobody goes.
-MOST_SEEDS = 10_000
+# Of fewer images than this on the rarer side a variance says too little.
+FEW = 10
 
 Values = NDArray[np.float64]
 
@@ -38,6 +38,8 @@ class Difference:
         below: half-width downwards that the choice of images explains; so `above`.
         spread: standard error that the trainings explain.
         freedom: degrees of freedom of `spread`.
+        noise: share of the images' variance that is chance of image and training together, and
+            that more trainings average away.
     """
 
     value: float
@@ -47,6 +49,7 @@ class Difference:
     above: float
     spread: float
     freedom: float
+    noise: float = 0.0
 
     @property
     def low(self) -> float:
@@ -73,6 +76,8 @@ class Difference:
         """
         images = max(self.below, self.above) / Z
         error = math.hypot(images, self.spread)
+        if error == math.inf:
+            return 0.0
         if error == 0:
             return 1.0 if effect > 0 else 0.0
         critical = math.hypot(Z * images, self._models) / error
@@ -91,32 +96,15 @@ class Difference:
             low, high = (low, middle) if self.power(middle) >= POWER else (middle, high)
         return high
 
-    def seeds_to_decide(self, note: float | None) -> int | None:
-        """How many trainings would decide, were the true difference the one measured.
-
-        Either its interval leaves out 0, or it lies inside +-`note`, with a power of 80 %. None
-        where no number of seeds does so, because the images are too few.
-
-        Args:
-            note: the effect of note; None where there is none.
-        """
-        reach = max(abs(self.value), (note or 0.0) - abs(self.value))
-        if reach <= 0 or self._with(MOST_SEEDS).power(reach) < POWER:
-            return None
-        low, high = 2, MOST_SEEDS
-        while low < high:
-            middle = (low + high) // 2
-            enough = self._with(middle).power(reach) >= POWER
-            low, high = (low, middle) if enough else (middle + 1, high)
-        return low
-
-    def _with(self, seeds: int) -> Difference:
-        """As it would be with so many trainings; the images stay."""
+    def with_seeds(self, seeds: int) -> Difference:
+        """As it would be with so many trainings on the same images."""
         share = seeds / self.seeds
+        images = math.sqrt(1 - self.noise + self.noise / share)
         freedom = self.freedom * (seeds - 1) / max(self.seeds - 1, 1)
         return replace(
-            self, seeds=seeds, spread=self.spread / math.sqrt(share), freedom=max(freedom, 1e-3)
-        )
+            self, seeds=seeds, below=images * self.below, above=images * self.above,
+            spread=self.spread / math.sqrt(share), freedom=max(freedom, 1e-3),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,17 +129,23 @@ class Sample:
         return mean if self.other is None else mean - self.other.mean(axis=1)
 
 
-def differences(parts: Sequence[Sample], *, shares: bool, pool: bool = False) -> list[Difference]:
+def differences(
+    parts: Sequence[Sample], *, shares: bool, pool: Sequence[str] = ()
+) -> list[Difference]:
     """The mean of each part with its interval.
 
     Args:
         shares: whether a value is a share from 0 to 1, or a difference of two.
-        pool: whether the trainings of all parts have one variance.
+        pool: a name for each part: those of the same one share the variance of their trainings;
+            an empty name is shared by none.
     """
     means = [part.means for part in parts]
     spreads = [_spread(mean[None]) for mean in means]
-    if pool and len({len(mean) for mean in means}) == 1:
-        spreads = [_spread(np.stack(means))] * len(parts)
+    for name in set(pool) - {""}:
+        group = [i for i, each in enumerate(pool) if each == name]
+        if len({len(means[i]) for i in group}) == 1:
+            shared = _spread(np.stack([means[i] for i in group]))
+            spreads = [shared if i in group else each for i, each in enumerate(spreads)]
     measured = []
     for part, mean, (variance, freedom) in zip(parts, means, spreads, strict=True):
         n = part.values.shape[1]
@@ -161,7 +155,9 @@ def differences(parts: Sequence[Sample], *, shares: bool, pool: bool = False) ->
             under, over = _images(part.other, shares, False)
             below, above = math.hypot(below, over), math.hypot(above, under)
         spread = math.sqrt(variance / len(mean))
-        measured.append(Difference(float(mean.mean()), n, len(mean), below, above, spread, freedom))
+        noise = _noise(part.values) if part.other is None else 0.0
+        value = float(mean.mean())
+        measured.append(Difference(value, n, len(mean), below, above, spread, freedom, noise))
     return measured
 
 
@@ -196,6 +192,18 @@ def _spread(means: Values) -> tuple[float, float]:
     return trace / parts, max(freedom, seeds - 1.0)
 
 
+def _noise(values: Values) -> float:
+    """The share of the variance of images' means that is residual of image and training, [S, N]."""
+    seeds, n = values.shape
+    each = values.mean(axis=0)
+    variance = float(each.var(ddof=1)) if min(seeds, n) > 1 else 0.0
+    if variance == 0:
+        return 0.0
+    residual = values - each - values.mean(axis=1, keepdims=True) + values.mean()
+    square = float((residual**2).sum()) / ((seeds - 1) * (n - 1))
+    return float(min(1.0, square / seeds / variance))
+
+
 def _images(values: Values, shares: bool, paired: bool) -> tuple[float, float]:
     """Half-widths below and above that the images explain, from values [S, N].
 
@@ -225,8 +233,14 @@ def _images(values: Values, shares: bool, paired: bool) -> tuple[float, float]:
 
 
 def _bounded(each: Values, trials: int) -> tuple[float, float, float]:
-    """The mean of each image's share with its exact bounds, as in `statistics.clustered`."""
+    """The mean of each image's share with its exact bounds, as in `statistics.clustered`.
+
+    Where the share is all but 0 or 1, an image counts as one trial: what is seen of a few images
+    says too little of how far trials on one image agree.
+    """
     n, p = len(each), float(each.mean())
+    if n * min(p, 1 - p) < FEW:
+        return (p, *exact_bounds(p, n))
     variance = float(each.var())
     size = n * p * (1 - p) / variance if variance > 0 else n if p in (0.0, 1.0) else n * trials
     return (p, *exact_bounds(p, min(max(size, n), n * trials)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,117 +12,24 @@ from pydantic import ConfigDict
 
 from multiway import results
 from multiway.errors import MultiwayError, choose
-from multiway.results import METRICS, STRICT, Result, check_interval
-from multiway.statistics import Interval, simultaneous
+from multiway.results import METRICS, STRICT, Result
+from multiway.studies.evidence import NOT_JUDGED, VERDICTS, Evidence, decide
 
 __all__ = [
-    "HOLDS",
     "KINDS",
-    "NOT_JUDGED",
-    "NO_EFFECT",
-    "ONLY_OWN",
-    "OPPOSITE",
     "SCALES",
-    "UNDECIDED",
-    "VERDICTS",
-    "Evidence",
     "StudyResult",
     "Verdict",
-    "decide",
     "load_results",
-    "opposite",
     "read_study_result",
     "result_path",
     "verdict_counts",
-    "weakest",
-    "without_effect",
     "write_study_result",
 ]
 
 SCALES = ("smoke", "cpu", "paper")
-HOLDS, ONLY_OWN = "holds", "holds only against the paper's own attack"
-OPPOSITE, NO_EFFECT = "the opposite holds", "no effect of note"
-UNDECIDED, NOT_JUDGED = "undecided", "not judged"
-VERDICTS = (HOLDS, ONLY_OWN, OPPOSITE, NO_EFFECT, UNDECIDED, NOT_JUDGED)
 # What the paper says, word for word; and what it would have to show, all else being equal.
 KINDS = ("literal", "matched")
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One difference that decides a claim; above `margin` it speaks for it.
-
-    Attributes:
-        objective: what the attacker ascends, or `worst case`; None without an attack.
-        part: which of the claim's comparisons, in words.
-        difference: with its 95 % interval, `low` to `high`; None for a bound that is not known.
-        margin: what it has to exceed.
-        note: the effect of note: what is nearer to 0 than this is as good as none.
-        power: the chance that an effect of that size would be seen.
-        lost: the lower bound of what this attack takes away of the effect that the paper's own
-            shows; None for the paper's own.
-        n: images behind it.
-        seeds: of the trainings behind it.
-    """
-
-    objective: str | None
-    part: str
-    difference: float
-    low: float | None
-    high: float | None
-    margin: float
-    note: float
-    power: float
-    lost: float | None
-    n: int
-    seeds: tuple[int, ...]
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT
-
-    def __post_init__(self) -> None:
-        check_interval("a verdict's evidence", self.difference, self.low, self.high)
-
-    @property
-    def above(self) -> bool:
-        """The whole interval lies above the margin."""
-        return self.low is not None and self.low > self.margin
-
-    @property
-    def opposite(self) -> bool:
-        """The whole interval lies below the margin."""
-        return self.high is not None and self.high < self.margin
-
-    @property
-    def inside(self) -> bool:
-        """The whole interval is nearer to 0 than the effect of note; only where 0 is the margin."""
-        if self.low is None or self.high is None or self.margin:
-            return False
-        return -self.note < self.low and self.high < self.note
-
-    @property
-    def taken_away(self) -> bool:
-        """This attack takes the effect away, and what it leaves is below the effect of note."""
-        left = math.inf if self.high is None else self.high - self.margin
-        return self.lost is not None and self.lost > 0 and left < self.note
-
-    def among(self, comparisons: int) -> Evidence:
-        """With the interval that holds in so many comparisons at once.
-
-        Of ten intervals of 95 % one lies below the truth by chance in up to a fifth of all cases.
-        """
-        factor = simultaneous(comparisons, len(self.seeds))
-        low, high = (
-            None if end is None else self.difference + factor * (end - self.difference)
-            for end in (self.low, self.high)
-        )
-        return replace(self, low=low, high=high)
-
-    @property
-    def interval(self) -> Interval:
-        """The difference; bounds that are not known are infinite."""
-        low = -math.inf if self.low is None else self.low
-        high = math.inf if self.high is None else self.high
-        return Interval(self.difference, low, high, self.n)
 
 
 @dataclass(frozen=True)
@@ -168,55 +74,6 @@ class Verdict:
                 f"the verdict on {self.claim} is '{self.verdict}', and by its evidence it is "
                 f"'{decide(self.evidence)}'"
             )
-
-
-def decide(evidence: Sequence[Evidence]) -> str:
-    """The verdict that the differences give; those of the paper's own attack come first.
-
-    That a claim holds takes all of its comparisons. That it does not takes one, so there the
-    intervals are those that hold in all of them at once.
-
-    Example:
-        >>> one = Evidence("own", "", 0.3, 0.2, 0.4, 0.0, 0.02, 1.0, None, 100, (0, 1, 2))
-        >>> decide([one])
-        'holds'
-    """
-    if not evidence:
-        return NOT_JUDGED
-    by_objective: dict[str | None, list[Evidence]] = {}
-    for each in evidence:
-        by_objective.setdefault(each.objective, []).append(each)
-    papers, *stronger = by_objective.values()
-    if all(each.above for each in evidence):
-        return HOLDS
-    if all(each.above for each in papers):
-        failing = [[each for each in some if not each.above] for some in stronger]
-        if any(some and all(each.taken_away for each in some) for some in failing):
-            return ONLY_OWN
-    if opposite(evidence):
-        return OPPOSITE
-    return NO_EFFECT if without_effect(evidence) else UNDECIDED
-
-
-def opposite(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The comparisons of a claim that speak against it."""
-    return [each for each in evidence if each.among(len(evidence)).opposite]
-
-
-def without_effect(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The comparisons of a claim that show no effect of note."""
-    return [each for each in evidence if each.among(len(evidence)).inside and not each.above]
-
-
-def weakest(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Of each objective the comparison that is nearest to failing, the paper's objective first."""
-    return [
-        min(
-            (each for each in evidence if each.objective == objective),
-            key=lambda each: each.interval.low - each.margin,
-        )
-        for objective in dict.fromkeys(each.objective for each in evidence)
-    ]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

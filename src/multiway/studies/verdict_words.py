@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from multiway.results import METRICS
 from multiway.studies.claims import Claim
-from multiway.studies.result import (
+from multiway.studies.evidence import (
+    FALLS_SHORT,
     HOLDS,
     NO_EFFECT,
     ONLY_OWN,
     OPPOSITE,
     UNDECIDED,
+    WORST,
     Evidence,
     opposite,
+    short,
     weakest,
-    without_effect,
 )
 
-__all__ = ["WORST", "effect_words", "reason_for", "weakest_figures"]
-
-WORST = "worst case"
+__all__ = ["effect_words", "reason_for", "weakest_figures"]
 
 
 def effect_words(claim: Claim, value: float) -> str:
@@ -38,33 +38,52 @@ def weakest_figures(claim: Claim, evidence: Sequence[Evidence]) -> str:
 def _one_figure(claim: Claim, chosen: Evidence, evidence: Sequence[Evidence]) -> str:
     percent = METRICS[claim.metric].percent
     figure = chosen.interval.points() if percent else chosen.interval.number(3)
-    under = f" in the {WORST}" if chosen.objective == WORST else f" on {chosen.objective}"
+    under, part = f" on {chosen.objective}", chosen.part
+    if chosen.objective == WORST:
+        # It is that of the row: which column of it is compared makes no difference.
+        under, part = f" in the {WORST}", part.split(": ")[0]
     several = len({each.part for each in evidence}) > 1
-    return f"{figure}{under if chosen.objective else ''}{f' ({chosen.part})' if several else ''}"
+    return f"{figure}{under if chosen.objective else ''}{f' ({part})' if several else ''}"
 
 
 def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
     """The sentence beside the verdict `word`: the figures that decided it, and their power."""
-    chosen = weakest(evidence)
-    if word == OPPOSITE:
-        chosen = opposite(evidence)[:1]
-    elif word == NO_EFFECT:
-        chosen = without_effect(evidence)[:1]
+    against = {OPPOSITE: opposite, FALLS_SHORT: short}.get(word, weakest)(evidence)
+    chosen = against[:1] if word in (OPPOSITE, FALLS_SHORT) else against
+    margin = chosen[0].margin
+    attacked = METRICS[claim.metric].percent
     first = {
         HOLDS: "The difference is above {margin} throughout",
-        ONLY_OWN: "The stronger attack takes away what the paper's shows",
+        ONLY_OWN: "The stronger attack takes away what the paper's shows"
+        if attacked
+        else "On the margin nothing of note is left of what the training loss shows",
         OPPOSITE: "The whole interval lies below {margin}",
+        FALLS_SHORT: "The whole interval lies below {margin}"
+        if margin
+        else "The whole interval is nearer to 0 than {note}, the effect of note",
         NO_EFFECT: "The whole interval is nearer to 0 than {note}, the effect of note",
         UNDECIDED: "The interval decides nothing",
     }[word]
-    least = min(chosen, key=lambda each: each.power)
-    margin = chosen[0].margin
     words = first.format(
         margin=f"the margin of {effect_words(claim, margin)}" if margin else "0",
-        note=effect_words(claim, least.note),
+        note=effect_words(claim, chosen[0].note),
     )
-    if word in (OPPOSITE, NO_EFFECT) and len(evidence) > 1:
-        words += f", even widened for {len(evidence)} comparisons"
+    if word in (OPPOSITE, FALLS_SHORT) and len(evidence) > 1:
+        above = sum(each.above for each in evidence)
+        words = (
+            f"In {len(against)} of {len(evidence)} comparisons {words[0].lower()}{words[1:]}, even "
+            f"widened for {len(evidence)}; in {above} it lies above"
+        )
     figures = "; ".join(_one_figure(claim, each, evidence) for each in chosen)
-    power = f"power {100 * least.power:.0f} % for {effect_words(claim, least.note)}"
-    return f"{words}: {figures}; {power}."
+    return f"{words}: {figures}; {_power(claim, evidence)}."
+
+
+def _power(claim: Claim, evidence: Sequence[Evidence]) -> str:
+    """Of the comparison that has the least."""
+    least = min(evidence, key=lambda each: each.power)
+    of = f"for {effect_words(claim, least.note)}"
+    if least.margin < 0:
+        of = "were there no difference"
+    elif least.margin > 0:
+        of += " above the margin"
+    return f"power {'at least ' if len(evidence) > 1 else ''}{100 * least.power:.0f} % {of}"
