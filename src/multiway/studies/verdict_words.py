@@ -86,4 +86,4 @@ def _power(claim: Claim, evidence: Sequence[Evidence]) -> str:
         of = "were there no difference"
     elif least.margin > 0:
         of += " above the margin"
-    return f"power {'at least ' if len(evidence) > 1 else ''}{100 * least.power:.0f} % {of}"
+    return f"{'least ' if len(evidence) > 1 else ''}power {100 * least.power:.0f} % {of}"
