@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -18,11 +19,16 @@ from multiway.statistics import across_seeds
 from multiway.store import Store
 from multiway.studies import CellSpec, scale_of
 from multiway.studies.artifacts import ARRAYS, Crafted, Decided, _beside_their_class
-from multiway.studies.cell_builders import coded_model
+from multiway.studies.cell_builders import Cells, coded_model
 from multiway.studies.claims import Claim, Comparison
 from multiway.studies.evidence import HOLDS, NOT_JUDGED
 from multiway.studies.images import Images
-from multiway.studies.measures import Accuracy, Correlated, CorruptedAccuracy
+from multiway.studies.measures import (
+    Accuracy,
+    AlikeWhereBroken,
+    Correlated,
+    CorruptedAccuracy,
+)
 from multiway.studies.picture_artifacts import Bent
 from multiway.studies.pictures import SaliencyPictures, read_pictures
 from multiway.studies.result import Verdict
@@ -98,6 +104,35 @@ def test_a_network_that_learned_nothing_is_not_judged(small: Small) -> None:
     # Without the check it would have been judged.
     free = judge_claim(claim, replace(study, learned=()), scale_of("cpu"), small.store)
     assert free.verdict == HOLDS
+
+
+def test_gradients_are_compared_between_sources_that_break_an_image_and_others(
+    small: Small,
+) -> None:
+    """By hand, from each source: the difference within an image, of all images that have one."""
+    scale, setting = small.scale, small.scale.clean["A"]
+    cells = Cells(scale, scale.test_images(setting), partial(scale.fgsm, setting.eps))
+    networks = (("A", "1ofk"), ("C", "1ofk"), ("A", "ro"))
+    sources = [scale.substitute(partial(scale.clean_model, *each)) for each in networks]
+    cells.alike_where_broken("A-RO", "c", partial(scale.clean_model, "A", "ro"), sources)
+    cell = next(each for each in cells.declared if each.objective == "margin")
+    measure = cell.measure
+    assert isinstance(measure, AlikeWhereBroken)
+    make(measure.artifacts(), small.store)
+    (decided,), (pairs,) = measure.decided, measure.pairs
+    right = torch.stack([each.right(small.store) for each in decided])
+    alike = torch.stack([each.tensors(small.store)["input"] for each in pairs]).double()
+    gaps = []
+    for image in range(right.shape[1]):
+        broken = ~right[:, image]
+        if broken.any() and not broken.all():
+            # Of 3 sources one or two break it: the sum of squared deviations is 2 / 3 either way.
+            gaps.append(float(alike[broken, image].mean() - alike[~broken, image].mean()))
+    (found,) = measure.values(small.store)
+    assert gaps
+    assert not bool(alike.isnan().any())
+    assert float(found.mean()) == pytest.approx(sum(gaps) / len(gaps))
+    assert float(found[right.all(dim=0) | (~right).all(dim=0)].abs().max()) < 1e-12
 
 
 @dataclass(frozen=True)

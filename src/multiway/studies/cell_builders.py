@@ -13,7 +13,7 @@ from multiway.codebook import default_beta
 from multiway.encoding import PAPER_LENGTH
 from multiway.studies.artifacts import Agreement, Crafted, Decided, Signs
 from multiway.studies.images import Images, data_in_words
-from multiway.studies.measures import Accuracy, Correlated, Measure
+from multiway.studies.measures import Accuracy, AlikeWhereBroken, Correlated, Measure
 from multiway.studies.models import Model
 from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
 from multiway.studies.study import CellSpec
@@ -196,6 +196,25 @@ class Cells:
             )
             measure = Correlated(pairs, layer)
             self.add(row, column, measure, metric="correlation", objective=objective, **axes)
+
+    def alike_where_broken(
+        self, row: str, column: str, target: ModelOf, sources: Sequence[ModelOf]
+    ) -> None:
+        """Whether sources with gradients like the target's break it, a cell for each objective."""
+        assert self.attack is not None
+        for objective in OBJECTIVES:
+            chosen = self.attack(objective)
+            decided, pairs = [], []
+            for seed in self.scale.seeds:
+                model, others = target(seed), [source(seed) for source in sources]
+                crafted = [Crafted(other, chosen, self.images) for other in others]
+                decided.append(tuple(Decided(model, each) for each in crafted))
+                signs = [Signs(each, self.images, objective, False) for each in (model, *others)]
+                pairs.append(tuple(Agreement(signs[0], other) for other in signs[1:]))
+            self.add(
+                row, column, AlikeWhereBroken(tuple(decided), tuple(pairs)), metric="correlation",
+                objective=objective, attack=attack_words(chosen),
+            )  # fmt: skip
 
 
 def fair_one_hot(scale: Scale, network: str, seed: int) -> Model:

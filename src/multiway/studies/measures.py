@@ -16,6 +16,7 @@ from multiway.studies.artifacts import Agreement, Corrupted, Decided, LastLayer
 
 __all__ = [
     "Accuracy",
+    "AlikeWhereBroken",
     "Correlated",
     "CorruptedAccuracy",
     "FixedSigns",
@@ -114,6 +115,45 @@ class Correlated(Measure):
 
     def values(self, store: Store) -> Tensor:
         return torch.stack([each.tensors(store)[self.layer].double() for each in self.pairs])
+
+
+@dataclass(frozen=True)
+class AlikeWhereBroken(Measure):
+    """By how much the gradients of a target and its sources are more alike where these break it.
+
+    With c_k the correlation of the gradients' signs of source k and the target at an image, b_k 1
+    if its crafted image breaks the target and 0 if not, and d the deviation from the mean over the
+    sources, an image has the value sum_k d(c_k) d(b_k), over the mean of sum_k d(b_k)^2 of all
+    images. Their mean is the difference of c between the sources that break an image and those
+    that do not, within the image and the target.
+
+    Attributes:
+        decided: for each seed, the target's decisions on the images of each source.
+        pairs: for each seed, the target beside each source.
+    """
+
+    decided: tuple[tuple[Decided, ...], ...]
+    pairs: tuple[tuple[Agreement, ...], ...]
+
+    shares = False
+
+    def values(self, store: Store) -> Tensor:
+        return torch.stack(
+            [
+                self._of_seed(decided, pairs, store)
+                for decided, pairs in zip(self.decided, self.pairs, strict=True)
+            ]
+        )
+
+    def _of_seed(
+        self, decided: tuple[Decided, ...], pairs: tuple[Agreement, ...], store: Store
+    ) -> Tensor:
+        broken = torch.stack([~each.right(store) for each in decided]).double()
+        alike = torch.stack([each.tensors(store)["input"].double() for each in pairs])
+        broken, alike = broken - broken.mean(dim=0), alike - alike.mean(dim=0)
+        together = (broken * alike).sum(dim=0)
+        varies = (broken**2).sum(dim=0)[~together.isnan()].mean()
+        return together / varies if varies > 0 else torch.full_like(together, torch.nan)
 
 
 @dataclass(frozen=True)

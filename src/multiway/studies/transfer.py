@@ -34,6 +34,7 @@ def declare(scale: Scale) -> Study:
                 cells.correlated(row, column, target, source)
         others = [source for column, source in substitutes.items() if column != row]
         cells.attacked(row, "AVG BB", target, others)
+        cells.alike_where_broken(row, "more alike where broken", target, others)
         cells.undefended(row, target, scale.clean[row[0]])
         cells.clean(row, target)
     return Study(
@@ -50,6 +51,8 @@ def declare(scale: Scale) -> Study:
         differs=(
             "the substitute is a training of its own, which no other cell attacks, and its "
             "codebook the target's",
-            f"`{STRONG}` is ours",
+            f"`{STRONG}` is ours, and so is `more alike where broken`: by how much the gradients "
+            "of source and target are more correlated for sources that break an image than for "
+            "those that do not, within the image and the target",
         ),
     )
