@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 
 from multiway.artifact import Artifact
 from multiway.engine import PATIENCE, ArtifactObserver, Engine
@@ -44,10 +44,15 @@ def compute(
     store: Store,
     engine: Engine,
     observer: ArtifactObserver | None = None,
+    turns: Mapping[str, int] | None = None,
 ) -> None:
     """Have every artifact of `wanted`, and what it is made from, in the store.
 
     An artifact that fails does not stop the others; those made from it are left out.
+
+    Args:
+        turns: by key, which artifacts come before others where both could be made; of those with
+            the same turn the one at the head of the longest chain comes first.
 
     Raises:
         MultiwayError: some failed; the first reason and the number of all come at the end.
@@ -71,7 +76,7 @@ def compute(
             if all(parent.key in done for parent in artifact.parents())
             and not_before.get(key, 0.0) <= time.monotonic()
         ]
-        ready.sort(key=lambda artifact: -chain[artifact.key])
+        ready.sort(key=lambda artifact: ((turns or {}).get(artifact.key, 0), -chain[artifact.key]))
         for artifact in ready[: max(0, engine.capacity - len(running))]:
             engine.submit(artifact)
             running[artifact.key] = left.pop(artifact.key)

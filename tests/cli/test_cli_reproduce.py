@@ -13,12 +13,14 @@ import pytest
 
 from conftest import Command
 from multiway.cli import progress
-from multiway.cli.reproduce import LiveTable
-from multiway.engine import Finished
+from multiway.cli.live_table import LiveTable
+from multiway.cli.reproduce import _Work
+from multiway.engine import Finished, LocalEngine
 from multiway.schedule import order
 from multiway.store import Store
 from multiway.studies import declare, scale_of
 from multiway.studies.plan import expected_difference
+from multiway.studies.result import result_path
 from tiny_artifacts import Tiny, until
 from warm import warm
 
@@ -157,6 +159,25 @@ def test_a_killed_run_ends_in_the_same_cells(tmp_path: Path, in_process: Command
     assert not list(tmp_path.glob("*/results/*.json"))
     # What was finished before the kill was not touched again.
     assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_a_study_that_is_whole_is_written_before_the_next_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scale, store = scale_of("smoke", trial=True), Store(tmp_path / "s").create()
+    first, second = (declare(name, scale) for name in ("correlation", "signs"))
+    work = _Work([first, second], scale, store, write=True)
+    assert work.compute(LocalEngine(store, 1, "cpu")) is None
+    written = result_path(store.directory, "correlation", "smoke")
+    assert f"correlation is measured: wrote {written}" in capsys.readouterr().err
+    known = {each.key for each in order(first.artifacts())}
+    later = [each for each in order(second.artifacts()) if each.key not in known]
+    assert later
+    for each in later:
+        made = store._folder(each) / "artifact.json"
+        assert made.stat().st_mtime_ns > written.stat().st_mtime_ns
+    assert json.loads(written.read_text())["name"] == "correlation"
+    assert list(work.results) == ["correlation", "signs"]  # to be shown at the end
 
 
 def test_lines_where_there_is_no_terminal(

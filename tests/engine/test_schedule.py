@@ -68,6 +68,15 @@ def test_the_most_urgent_comes_first(place: Place) -> None:
     assert last.text(place.store) == "last(first())"
 
 
+def test_a_turn_comes_before_urgency(place: Place) -> None:
+    long, short = Tiny("later", place.log, guess=50.0), Tiny("sooner", place.log, guess=1.0)
+    child = Tiny("its-child", place.log, (short,), guess=1.0)
+    watch = Watching()
+    turns = {long.key: 1, short.key: 0, child.key: 0}
+    compute([long, child], place.store, place.engine, watch, turns)
+    assert watch.order == ["tiny sooner", "tiny its-child", "tiny later"]
+
+
 def test_nothing_is_computed_twice(place: Place) -> None:
     parent = Tiny("once-a", place.log)
     child = Tiny("once-b", place.log, (parent,))

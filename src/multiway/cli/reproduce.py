@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from rich.console import Group
-from rich.live import Live
-from rich.table import Table
 
 import multiway as mw
 from multiway.cli import options
-from multiway.cli.console import print_json, print_table, say, shown, terminal
+from multiway.cli.console import print_json, print_table, say
 from multiway.cli.examine import print_result
 from multiway.cli.launch import PER_CORE
-from multiway.cli.progress import NowAndThen, Steady, span
+from multiway.cli.live_table import LiveTable
+from multiway.cli.progress import span
 from multiway.errors import MultiwayError, choose
 from multiway.machine import cores
 
 if TYPE_CHECKING:
     from multiway.artifact import Artifact
-    from multiway.engine import ArtifactObserver, Engine, Finished
+    from multiway.engine import ArtifactObserver, Engine
     from multiway.store import Store
     from multiway.studies import Scale, Study, StudyResult
 
@@ -121,13 +117,14 @@ def reproduce(
         )
     else:
         workers = mw.engine.LocalEngine(folder, jobs, where)
+    work = _Work(declared, size, folder, write=size == whole and not size.trial)
     try:
-        failure = _compute(declared, folder, workers)
+        failure = work.compute(workers)
     finally:  # also what was measured until somebody interrupted it
         if outcomes is not None and not size.trial:
             for study in declared:
                 studies.save_outcomes(study, size.name, folder, outcomes)
-    _collect(declared, size, folder, json, write=size == whole)
+    work.show(json)
     if failure is not None:
         raise failure
     if size.trial:
@@ -147,37 +144,71 @@ def _device(name: str, engine: str, gpus: float) -> str:
     return str(mw.machine.choose_device(name))
 
 
-def _compute(studies: list[Study], store: Store, engine: Engine) -> MultiwayError | None:
-    """Make all that the studies need; returns what went wrong with some of it."""
-    artifacts = [artifact for study in studies for artifact in study.artifacts()]
-    try:
-        with LiveTable(engine.capacity) as table:
-            mw.schedule.compute(artifacts, store, engine, cast("ArtifactObserver", table))
-    except MultiwayError as error:
-        return error  # what the studies need may be there all the same
-    finally:
-        engine.close()
-    return None
+class _Work:
+    """Studies under way, one after the other; a result is written as soon as it is whole.
 
+    Attributes:
+        write: whether results are written. Two steps are none, nor are some of the seeds.
+    """
 
-def _collect(studies: list[Study], scale: Scale, store: Store, json: bool, *, write: bool) -> None:
-    """Show the results of the studies whose artifacts are all there, and write whole ones."""
-    results, paths = [], []
-    for study in studies:
-        lacks = sum(artifact not in store for artifact in study.artifacts())
-        if lacks:
-            say(f"{study.name}: {lacks} artifacts are not there, so it has no result yet")
-            continue
-        results.append(mw.studies.collect_result(study, scale, store))
-        if write and not scale.trial:  # two steps are no result, whatever the scale
-            paths.append(mw.studies.write_study_result(store.directory, results[-1]))
-    if json:
-        print_json({"results": [result.as_dict() for result in results]})
-        return
-    for result in results:
-        _show(result)
-    for path in paths:
-        say(f"wrote {path}")
+    def __init__(self, studies: list[Study], scale: Scale, store: Store, *, write: bool) -> None:
+        self.studies, self.scale, self.store, self.write = studies, scale, store, write
+        self.results: dict[str, StudyResult] = {}
+        self.lacking: dict[str, set[str]] = {}
+
+    def compute(self, engine: Engine) -> MultiwayError | None:
+        """Make all that the studies need; returns what went wrong with some of it."""
+        wanted = {study.name: study.artifacts() for study in self.studies}
+        turns: dict[str, int] = {}
+        for turn, (name, artifacts) in enumerate(wanted.items()):
+            self.lacking[name] = {each.key for each in artifacts if each not in self.store}
+            for each in mw.schedule.order(artifacts):
+                turns.setdefault(each.key, turn)
+        everything = [artifact for some in wanted.values() for artifact in some]
+        try:
+            with LiveTable(engine.capacity, self._made) as table:
+                observer = cast("ArtifactObserver", table)
+                mw.schedule.compute(everything, self.store, engine, observer, turns)
+        except MultiwayError as error:
+            return error  # what the studies need may be there all the same
+        finally:
+            engine.close()
+        return None
+
+    def _made(self, artifact: Artifact, table: LiveTable) -> None:
+        """Write the studies of which it was the last artifact that lacked."""
+        for study in self.studies:
+            lacking = self.lacking[study.name]
+            if artifact.key in lacking:
+                lacking.remove(artifact.key)
+                if not lacking and self.write:
+                    table.note(f"{study.name} is measured: wrote {self._write(study)}")
+
+    def _write(self, study: Study) -> Path:
+        result = mw.studies.collect_result(study, self.scale, self.store)
+        self.results[study.name] = result
+        return mw.studies.write_study_result(self.store.directory, result)
+
+    def show(self, json: bool) -> None:
+        """Show the results of the studies whose artifacts are all there."""
+        paths = []
+        for study in self.studies:
+            lacks = sum(artifact not in self.store for artifact in study.artifacts())
+            if lacks:
+                self.results.pop(study.name, None)
+                say(f"{study.name}: {lacks} artifacts are not there, so it has no result yet")
+            elif study.name not in self.results and self.write:
+                paths.append(self._write(study))
+            elif study.name not in self.results:
+                self.results[study.name] = mw.studies.collect_result(study, self.scale, self.store)
+        known = [self.results[each.name] for each in self.studies if each.name in self.results]
+        if json:
+            print_json({"results": [result.as_dict() for result in known]})
+            return
+        for result in known:
+            _show(result)
+        for path in paths:
+            say(f"wrote {path}")
 
 
 def _show(result: StudyResult) -> None:
@@ -263,110 +294,3 @@ def _plan(
 def _ends(ends: tuple[float, float] | None, form: str) -> str:
     """The least and the most of something, or nothing."""
     return "" if ends is None else " to ".join(dict.fromkeys(f"{end:{form}}" for end in ends))
-
-
-class LiveTable:
-    """An `ArtifactObserver` for people; a table on a terminal, a line now and then elsewhere."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._running: dict[str, tuple[Artifact, float, float]] = {}
-        self._left: dict[str, float] = {}
-        self._elsewhere: set[str] = set()
-        self._done = self._there = self._failed = self._others = 0
-        # Seconds that were guessed and that were taken, of what is finished.
-        self._guessed = self._taken = 0.0
-        self._steady, self._lines = Steady(), NowAndThen()
-        self._started = time.monotonic()
-        self._live: Live | None = None
-        if sys.stderr.isatty():
-            self._live = Live(
-                console=terminal(sys.stderr), get_renderable=self._table, refresh_per_second=2,
-                transient=True,
-            )  # fmt: skip
-
-    def __enter__(self) -> LiveTable:
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._live is not None:
-            self._live.stop()
-        say(self._line())
-
-    def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
-        self._there = len(done)
-        self._left = {artifact.key: artifact.seconds() for artifact in left}
-        self.note(f"{len(done)} artifacts are in the store, {len(left)} are to be made")
-
-    def started(self, artifact: Artifact) -> None:
-        self._running[artifact.key] = (artifact, time.monotonic(), 0.0)
-
-    def advanced(self, key: str, share: float) -> None:
-        if key in self._running:
-            artifact, since, _ = self._running[key]
-            self._running[key] = (artifact, since, share)
-        self._say_now_and_then()
-
-    def waiting(self, artifact: Artifact) -> None:
-        self._running.pop(artifact.key, None)
-        if artifact.key not in self._elsewhere:
-            self._elsewhere.add(artifact.key)
-            self.note(f"{artifact.title()}: another process is making it; it is waited for")
-        self._say_now_and_then()
-
-    def finished(self, artifact: Artifact, outcome: Finished) -> None:
-        self._running.pop(artifact.key, None)
-        guess = self._left.pop(artifact.key, 0.0)
-        if outcome.error is not None:
-            self._failed += 1
-            self.note(f"failed: {artifact.title()}: {outcome.error}")
-        elif artifact.key in self._elsewhere:
-            self._others += 1  # which says nothing of how long things take here
-        else:
-            self._done += 1
-            self._guessed += guess
-            self._taken += outcome.seconds
-        self._say_now_and_then()
-
-    def note(self, text: str) -> None:
-        if self._live is not None:
-            self._live.console.print(shown(text))
-        else:
-            say(text)
-
-    def left(self) -> float:
-        """Seconds that are left, by what has been finished so far against the guesses for it."""
-        rate = self._taken / self._guessed if self._guessed > 5 else 1.0
-        rest = sum(self._left.values()) * rate
-        rest -= sum(
-            share * self._left.get(key, 0.0) * rate for key, (_, _, share) in self._running.items()
-        )
-        return max(0.0, rest) / self._capacity
-
-    def _line(self) -> str:
-        now = time.monotonic()
-        seconds = self._steady.follow(self.left(), now)
-        others = f", {self._others} made by another process" if self._others else ""
-        failed = f"{others}, {self._failed} failed" if self._failed else others
-        left = f", {len(self._left)} left, about {span(seconds)}" if self._left else ""
-        gone = span(now - self._started)
-        return f"{self._done} made, {self._there} there before{failed}{left}; {gone} so far"
-
-    def _say_now_and_then(self) -> None:
-        if self._live is None and self._lines.due():
-            names = "; ".join(
-                f"{artifact.title()} ({share:.0%})" for artifact, _, share in self._running.values()
-            )
-            self.note(f"{self._line()}. Running: {names}")
-
-    def _table(self) -> Group:
-        table = Table()
-        # A long title ends in dots: what is done and for how long stays in sight.
-        table.add_column("running", no_wrap=True, overflow="ellipsis")
-        for name in ("done", "for"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for artifact, since, share in list(self._running.values()):
-            table.add_row(shown(artifact.title()), f"{share:.0%}", span(time.monotonic() - since))
-        return Group(shown(self._line()), table)
