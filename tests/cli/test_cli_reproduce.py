@@ -19,7 +19,8 @@ from multiway.engine import Finished, LocalEngine
 from multiway.schedule import order
 from multiway.store import Store
 from multiway.studies import declare, scale_of
-from multiway.studies.plan import expected_difference
+from multiway.studies.benchmark import UNGUIDED_IMAGES
+from multiway.studies.plan import expected_difference, plan_study
 from multiway.studies.result import result_path
 from tiny_artifacts import Tiny, until
 from warm import warm
@@ -115,7 +116,7 @@ def test_a_plan_computes_nothing(in_process: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
 
 
-def test_a_plan_says_its_power(in_process: Command) -> None:
+def test_a_plan_says_its_power(in_process: Command, tmp_path: Path) -> None:
     """By the noncentral t: more seeds see more, and the claims of the smoke scale see little."""
     words = ("reproduce", "transfer", "--dry-run", "--store", "s")
     (plan,) = json.loads(in_process(*words, "--json").stdout)["studies"]
@@ -126,6 +127,14 @@ def test_a_plan_says_its_power(in_process: Command) -> None:
     shown = in_process(*words)
     assert "power: the chance to see an effect of 2 points" in shown.stderr
     assert f"{few:.0%}" in shown.stdout
+    # Of a study with some comparisons on fewer images, from the least to the most.
+    scale = scale_of("smoke").robust_scale()
+    study = declare("benchmark", scale_of("smoke"))
+    small, large = UNGUIDED_IMAGES["smoke"], scale.images or 0
+    assert small < (scale.hard_images or 0) < large
+    found = plan_study(study, Store(tmp_path / "none"), set())
+    ends = [round(expected_difference(n, 2).power(0.02), 2) for n in (small, large)]
+    assert found.power == (min(ends), max(ends))
 
 
 def cells(stdout: str) -> list[dict[str, Any]]:

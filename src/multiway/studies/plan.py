@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from multiway.schedule import order, unmade
 from multiway.statistics import Z
 from multiway.store import Store
+from multiway.studies.artifacts import Decided
 from multiway.studies.claims import claims
 from multiway.studies.inference import Difference
 from multiway.studies.models import Model
@@ -30,7 +31,7 @@ class StudyPlan:
         left: artifacts that are not in the store yet; `trainings` of them are networks.
         core_minutes: of one core, for those.
         seeds: the fewest and the most trainings behind a comparison of accuracies; None for none.
-        power: for an effect of 2 points, with the fewest and with the most.
+        power: for an effect of 2 points, of the comparison that sees the least and the most.
     """
 
     study: str
@@ -53,10 +54,9 @@ def plan_study(study: Study, store: Store, seen: set[str]) -> StudyPlan:
     done = seen | {each.key for each in artifacts if each in store}
     left = unmade(study.artifacts(), done)
     seen.update(each.key for each in left)
-    seeds = _seeds(study)
-    ends = (min(seeds), max(seeds)) if seeds else None
-    expected = [expected_difference(study.n or 0, count) for count in ends or ()]
-    power = [round(each.power(EFFECT), 2) for each in expected]
+    sizes = _sizes(study)
+    seeds = [count for count, _ in sizes]
+    power = [round(expected_difference(n, count).power(EFFECT), 2) for count, n in sizes]
     return StudyPlan(
         study=study.name,
         cells=len(study.cells),
@@ -64,8 +64,8 @@ def plan_study(study: Study, store: Store, seen: set[str]) -> StudyPlan:
         left=len(left),
         trainings=sum(isinstance(artifact, Model) for artifact in left),
         core_minutes=round(sum(artifact.seconds() for artifact in left) / 60, 2),
-        seeds=ends,
-        power=(power[0], power[1]) if power and study.n else None,
+        seeds=(min(seeds), max(seeds)) if seeds else None,
+        power=(min(power), max(power)) if power else None,
     )
 
 
@@ -75,15 +75,23 @@ def expected_difference(n: int, seeds: int) -> Difference:
     return Difference(0.0, n, seeds, half, half, TRAININGS * math.sqrt(2 / seeds), seeds - 1.0)
 
 
-def _seeds(study: Study) -> list[int]:
-    """How many trainings each claim about accuracies has."""
-    fewest = []
+def _sizes(study: Study) -> list[tuple[int, int]]:
+    """How many trainings and images each claim about accuracies has, of those it has fewest of."""
+    sizes = []
     for claim in claims(study.name):
         counts = [
-            len(study.seeds if cell.seeds is None else cell.seeds)
+            (
+                len(study.seeds if cell.seeds is None else cell.seeds),
+                min(
+                    (len(each.images) for each in cell.measure.artifacts()
+                     if isinstance(each, Decided)),
+                    default=study.n or 0,
+                ),
+            )
             for cell in study.cells
             if claim.metric == cell.metric == "accuracy" and (cell.row, cell.column) in claim.cells
-        ]
-        if counts and min(counts) > 1:
-            fewest.append(min(counts))
-    return fewest
+        ]  # fmt: skip
+        seeds, images = ([each[i] for each in counts] for i in (0, 1))
+        if counts and min(seeds) > 1:
+            sizes.append((min(seeds), min(images)))
+    return sizes
