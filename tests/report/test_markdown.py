@@ -126,6 +126,8 @@ def test_counts_say_of_how_many() -> None:
     text = progress_text([some], "literal")
     assert text.startswith(f"{len(given)} of {len(given) + len(others)} are judged: 1 ✓ holds")
     assert progress_text([], "matched").endswith(" are judged: none yet")
+    # A claim that was judged at two scales counts once, by the larger.
+    assert progress_text([transfer("paper"), some], "literal") == text
 
 
 def test_the_results_page_has_every_figure_and_what_it_was_measured_on(tmp_path: Path) -> None:

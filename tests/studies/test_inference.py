@@ -250,5 +250,9 @@ def test_more_trainings_average_away_what_is_chance_of_image_and_training() -> N
         more = found.with_seeds(32)
         assert more.below == pytest.approx(found.below * math.sqrt(1 - noise + noise / 4), rel=0.06)
         assert more.spread == pytest.approx(found.spread / 2)
+    # What only a few images show is bounded by the images, however many trainings there are.
+    rare = (random.random((8, 500)) < 0.01).astype(float)
+    (few,) = differences([Sample(rare - (random.random((8, 500)) < 0.01))], shares=True)
+    assert few.noise == 0.0
     (same,) = differences([Sample(np.repeat(lasting[None], 4, axis=0))], shares=False)
     assert (same.noise, same.with_seeds(99).below) == (0.0, same.below)

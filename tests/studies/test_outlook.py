@@ -7,7 +7,7 @@ import pytest
 
 from multiway.statistics import Z
 from multiway.studies.evidence import UNDECIDED, Evidence, decide
-from multiway.studies.inference import Difference
+from multiway.studies.inference import Difference, Sample, differences
 from multiway.studies.outlook import seeds_to_decide
 
 SEEDS = 6
@@ -72,3 +72,17 @@ def test_where_images_are_too_few_no_number_does() -> None:
     # Unless it is chance of image and training, which trainings average away.
     noisy = [Difference(0.01, 1000, SEEDS, 0.2, 0.2, 0.02, SEEDS - 1.0, noise=1.0)]
     assert seeds_to_decide(noisy, evidence_of(noisy)) is not None
+
+
+def test_what_few_images_show_waits_for_images() -> None:
+    """Each side alone recognises one image of a hundred, now this one and now that."""
+    random = np.random.default_rng(5)
+    one, other = ((random.random((3, 500)) < 0.01).astype(float) for _ in range(2))
+    gaps = differences([Sample(one - other)], shares=True)
+    found = evidence_of(gaps, 3, note=0.01)
+    assert decide(found) == UNDECIDED
+    assert seeds_to_decide(gaps, found) is None
+    # Were there fifty times as many images, or were it frequent, trainings would do.
+    often = (random.random((3, 500)) < 0.3).astype(float) - (random.random((3, 500)) < 0.3)
+    gaps = differences([Sample(often)], shares=True)
+    assert seeds_to_decide(gaps, evidence_of(gaps, 3, note=0.02)) is not None

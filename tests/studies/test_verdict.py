@@ -33,6 +33,7 @@ from multiway.studies.result import Verdict
 from multiway.studies.scales import scale_of
 from multiway.studies.study import CellSpec, Study
 from multiway.studies.verdict import effect_of_note, judge_claim, reported_effect
+from multiway.studies.verdict_words import reason_for
 
 NAN = math.nan
 
@@ -187,7 +188,7 @@ def test_a_claim_holds_for_every_objective() -> None:
     assert verdict.evidence[0].lost is None
     assert verdict.evidence[0].seeds == (0, 1)
     assert "above 0 throughout: +50.0 points [" in verdict.why
-    assert "; power " in verdict.why
+    assert "; least power " in verdict.why
     smoke = judged(cells, scale="smoke")
     assert smoke.verdict == NOT_JUDGED
     assert "judges nothing (+50.0 points [" in smoke.why
@@ -196,7 +197,7 @@ def test_a_claim_holds_for_every_objective() -> None:
 def test_it_holds_only_against_the_papers_attack() -> None:
     cells = [
         cell("ro", "own", GOOD, GOOD), cell("1ofk", "own", BAD, BAD),
-        cell("ro", "margin", HALF, HALF), cell("1ofk", "margin", HALF, HALF),
+        cell("ro", "margin", BAD, BAD), cell("1ofk", "margin", BAD, BAD),
     ]  # fmt: skip
     verdict = judged(cells)
     assert verdict.verdict == ONLY_OWN
@@ -218,6 +219,63 @@ def test_a_weaker_attack_takes_nothing_away() -> None:
     assert verdict.verdict == FALLS_SHORT
     assert verdict.evidence[1].lost is None
     assert verdict.why.startswith("In 1 of 2 comparisons the whole interval is nearer to 0")
+
+
+def test_an_attack_that_is_weaker_on_the_other_side_takes_nothing_away() -> None:
+    """It leaves one-hot labels as accurate as RO: the attacker would not choose it for them."""
+    many = [float(i % 5 > 1) for i in range(N)]
+    cells = [
+        cell("ro", "own", many, many), cell("1ofk", "own", BAD, BAD),
+        cell("ro", "margin", many, many), cell("1ofk", "margin", many, many),
+    ]  # fmt: skip
+    verdict = judged(cells)
+    assert verdict.verdict == FALLS_SHORT
+    assert verdict.evidence[1].lost is None
+
+
+def test_objectives_of_unequal_seeds_and_of_other_images_are_judged() -> None:
+    cells = [
+        cell("ro", "own", GOOD, GOOD, GOOD), cell("1ofk", "own", BAD, BAD, BAD),
+        cell("ro", "margin", BAD, BAD), cell("1ofk", "margin", BAD, BAD),
+    ]  # fmt: skip
+    assert judged(cells).verdict == ONLY_OWN
+    first = [value if i < N // 2 else math.nan for i, value in enumerate(GOOD)]
+    last = [value if i >= N // 2 else math.nan for i, value in enumerate(BAD)]
+    none = [value if i < N // 2 else math.nan for i, value in enumerate(BAD)]
+    cells = [
+        cell("ro", "own", first, first), cell("1ofk", "own", none, none),
+        cell("ro", "margin", last, last), cell("1ofk", "margin", last, last),
+    ]  # fmt: skip
+    verdict = judged(cells)
+    assert verdict.evidence[1].lost == pytest.approx(1.0, abs=0.06)
+    assert verdict.verdict == ONLY_OWN
+
+
+def test_one_image_alone_decides_nothing_and_breaks_nothing() -> None:
+    cells = [cell("ro", None, [0.3], [0.2]), cell("1ofk", None, [0.1], [0.2])]
+    cells = [replace(each, metric="correlation") for each in cells]
+    claim = Claim("id", "matched", "transfer", "t", "w", "correlation", (exceeds("ro", "1ofk"),))
+    study = Study(
+        name="transfer", title="t", question="q", paper="Table 3", chart="heat map",
+        column_name="c", cells=tuple(cells), data="mnist", models="m", n=N, seeds=(0, 1),
+    )  # fmt: skip
+    verdict = judge_claim(claim, study, scale_of("cpu"), Store(Path("nowhere")))
+    assert (verdict.verdict, verdict.needs, verdict.detects) == (UNDECIDED, None, None)
+    assert "detects is beyond all bounds; more seeds would not decide it: 1 images" in verdict.why
+
+
+def test_the_reason_speaks_of_what_was_looked_at() -> None:
+    claim = Claim("id", "matched", "transfer", "t", "w", "accuracy", (exceeds("ro", "1ofk"),))
+    null = [found(-0.3, 0.1), found(-0.01, 0.01, WORST)]
+    assert decide(null) == NO_EFFECT
+    assert "on own" not in reason_for(claim, NO_EFFECT, null)
+    mixed = [found(0.2, 0.4, part="a"), found(0.2, 0.4, part="b"),
+             found(0.01, 0.2, WORST, part="a"), found(-0.01, 0.01, WORST, part="b")]  # fmt: skip
+    assert decide(mixed) == FALLS_SHORT
+    assert reason_for(claim, FALLS_SHORT, mixed).startswith("In 1 of 2 comparisons the whole ")
+    below = [found(-0.4, -0.2, margin=0.05)]
+    assert decide(below) == OPPOSITE
+    assert reason_for(claim, OPPOSITE, below).startswith("The whole interval lies below 0: ")
 
 
 def test_what_an_attack_takes_away_is_counted_on_the_images_that_both_have() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -16,7 +15,7 @@ from multiway.cli.progress import NowAndThen, Steady, span
 
 if TYPE_CHECKING:
     from multiway.artifact import Artifact
-    from multiway.engine import Finished
+    from multiway.engine import ArtifactObserver, Finished
 
 __all__ = ["LiveTable"]
 
@@ -26,13 +25,11 @@ class LiveTable:
 
     Args:
         capacity: how many artifacts are made at a time.
-        made: called with each artifact that is in the store now.
+        also: told of what is planned and finished as well.
     """
 
-    def __init__(
-        self, capacity: int, made: Callable[[Artifact, LiveTable], None] | None = None
-    ) -> None:
-        self._capacity, self._made = capacity, made
+    def __init__(self, capacity: int, also: ArtifactObserver | None = None) -> None:
+        self._capacity, self._also = capacity, also
         self._running: dict[str, tuple[Artifact, float, float]] = {}
         self._left: dict[str, float] = {}
         self._elsewhere: set[str] = set()
@@ -62,6 +59,8 @@ class LiveTable:
         self._there = len(done)
         self._left = {artifact.key: artifact.seconds() for artifact in left}
         self.note(f"{len(done)} artifacts are in the store, {len(left)} are to be made")
+        if self._also is not None:
+            self._also.planned(done, left)
 
     def started(self, artifact: Artifact) -> None:
         self._running[artifact.key] = (artifact, time.monotonic(), 0.0)
@@ -91,8 +90,8 @@ class LiveTable:
             self._done += 1
             self._guessed += guess
             self._taken += outcome.seconds
-        if outcome.error is None and self._made is not None:
-            self._made(artifact, self)
+        if self._also is not None:
+            self._also.finished(artifact, outcome)
         self._say_now_and_then()
 
     def note(self, text: str) -> None:

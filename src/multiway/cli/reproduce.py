@@ -21,8 +21,10 @@ from multiway.errors import MultiwayError, choose
 from multiway.machine import cores
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from multiway.artifact import Artifact
-    from multiway.engine import ArtifactObserver, Engine
+    from multiway.engine import ArtifactObserver, Engine, Finished
     from multiway.store import Store
     from multiway.studies import Scale, Study, StudyResult
 
@@ -147,26 +149,30 @@ def _device(name: str, engine: str, gpus: float) -> str:
 class _Work:
     """Studies under way, one after the other; a result is written as soon as it is whole.
 
+    An `ArtifactObserver`, which cannot be its base: the engine would be loaded with the command.
+
     Attributes:
         write: whether results are written. Two steps are none, nor are some of the seeds.
+        lacking: by study, the keys of what it still waits for.
     """
 
     def __init__(self, studies: list[Study], scale: Scale, store: Store, *, write: bool) -> None:
         self.studies, self.scale, self.store, self.write = studies, scale, store, write
         self.results: dict[str, StudyResult] = {}
+        self.wanted = {study.name: study.artifacts() for study in studies}
         self.lacking: dict[str, set[str]] = {}
+        self.say: Callable[[str], None] = say
 
     def compute(self, engine: Engine) -> MultiwayError | None:
         """Make all that the studies need; returns what went wrong with some of it."""
-        wanted = {study.name: study.artifacts() for study in self.studies}
         turns: dict[str, int] = {}
-        for turn, (name, artifacts) in enumerate(wanted.items()):
-            self.lacking[name] = {each.key for each in artifacts if each not in self.store}
+        for turn, artifacts in enumerate(self.wanted.values()):
             for each in mw.schedule.order(artifacts):
                 turns.setdefault(each.key, turn)
-        everything = [artifact for some in wanted.values() for artifact in some]
+        everything = [artifact for some in self.wanted.values() for artifact in some]
         try:
-            with LiveTable(engine.capacity, self._made) as table:
+            with LiveTable(engine.capacity, cast("ArtifactObserver", self)) as table:
+                self.say = table.note
                 observer = cast("ArtifactObserver", table)
                 mw.schedule.compute(everything, self.store, engine, observer, turns)
         except MultiwayError as error:
@@ -175,25 +181,39 @@ class _Work:
             engine.close()
         return None
 
-    def _made(self, artifact: Artifact, table: LiveTable) -> None:
-        """Write the studies of which it was the last artifact that lacked."""
-        for study in self.studies:
-            lacking = self.lacking[study.name]
-            if artifact.key in lacking:
-                lacking.remove(artifact.key)
-                if not lacking and self.write:
-                    table.note(f"{study.name} is measured: wrote {self._write(study)}")
+    def planned(self, done: list[Artifact], left: list[Artifact]) -> None:
+        missing = {artifact.key for artifact in left}
+        for name, artifacts in self.wanted.items():
+            self.lacking[name] = missing & {artifact.key for artifact in artifacts}
+        self._write_whole()
+
+    def finished(self, artifact: Artifact, outcome: Finished) -> None:
+        if outcome.error is None:
+            for lacking in self.lacking.values():
+                lacking.discard(artifact.key)
+            self._write_whole()
+
+    def _write_whole(self) -> None:
+        """Write the studies that lack nothing; one that cannot be judged stops no other."""
+        for study in self.studies if self.write else ():
+            if not self.lacking[study.name] and study.name not in self.results:
+                self.lacking[study.name].add("")  # it is tried once
+                try:
+                    self.say(f"{study.name} is measured: wrote {self._write(study)}")
+                except MultiwayError as error:
+                    self.say(f"{study.name} has no result yet: {error}")
 
     def _write(self, study: Study) -> Path:
         result = mw.studies.collect_result(study, self.scale, self.store)
+        path = mw.studies.write_study_result(self.store.directory, result)
         self.results[study.name] = result
-        return mw.studies.write_study_result(self.store.directory, result)
+        return path
 
     def show(self, json: bool) -> None:
         """Show the results of the studies whose artifacts are all there."""
         paths = []
         for study in self.studies:
-            lacks = sum(artifact not in self.store for artifact in study.artifacts())
+            lacks = sum(artifact not in self.store for artifact in self.wanted[study.name])
             if lacks:
                 self.results.pop(study.name, None)
                 say(f"{study.name}: {lacks} artifacts are not there, so it has no result yet")

@@ -106,7 +106,8 @@ LEGEND = (
     (
         ONLY_OWN,
         "it does so for the paper's attack; a stronger one takes it away (the loss is above 0 with "
-        "its whole interval), and what is left is below the effect of note. Of gradients and of "
+        "its whole interval), and what is left is below the effect of note, or below the margin "
+        "where there is one. Of gradients and of "
         "the loss around an image: so on the training loss, not on the margin.",
     ),
     (
@@ -227,13 +228,14 @@ def counts_text(results: Sequence[StudyResult], kind: str | None = None) -> str:
 
 
 def progress_text(results: Sequence[StudyResult], kind: str) -> str:
-    """How many of all claims of a kind were judged, and how."""
-    given = verdict_counts(results, kind)
-    judged = sum(given.values()) - given[NOT_JUDGED]
-    known = {each.name for each in results}
-    of = len({each.claim for result in results for each in result.verdicts if each.kind == kind})
+    """How many of all claims of a kind were judged, and how; of a study its first result counts."""
+    largest = list({each.name: each for each in reversed(results)}.values())
+    given = verdict_counts(largest, kind)
+    known = {each.name for each in largest}
+    of = sum(given.values())
     of += sum(claim.kind == kind for claim in claims() if claim.study not in known)
-    return f"{judged} of {of} are judged: {counts_text(results, kind) or 'none yet'}"
+    judged = sum(given.values()) - given[NOT_JUDGED]
+    return f"{judged} of {of} are judged: {counts_text(largest, kind) or 'none yet'}"
 
 
 def difference_text(value: float, metric: str) -> str:

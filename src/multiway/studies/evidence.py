@@ -24,6 +24,7 @@ __all__ = [
     "WORST",
     "Evidence",
     "decide",
+    "decisive",
     "opposite",
     "short",
     "weakest",
@@ -96,7 +97,7 @@ class Evidence:
 
     @property
     def taken_away(self) -> bool:
-        """This attack takes the effect away, and what it leaves is below the effect of note."""
+        """This attack takes the effect away, and leaves less than the effect of note, or margin."""
         left = self.interval.high - self.margin
         return self.lost is not None and self.lost > 0 and left < (0 if self.margin else self.note)
 
@@ -144,7 +145,7 @@ def decide(evidence: Sequence[Evidence]) -> str:
                 return ONLY_OWN
     if opposite(evidence):
         return OPPOSITE
-    if all(each.inside for each in _decisive(evidence)):
+    if all(each.inside for each in decisive(evidence)):
         return NO_EFFECT
     return FALLS_SHORT if short(evidence) else UNDECIDED
 
@@ -156,11 +157,11 @@ def opposite(evidence: Sequence[Evidence]) -> list[Evidence]:
 
 def short(evidence: Sequence[Evidence]) -> list[Evidence]:
     """The comparisons that are shown to have no effect of note, or less than the margin."""
-    decisive = _decisive(evidence)
-    return [each for each in decisive if each.among(len(decisive)).short and not each.above]
+    considered = decisive(evidence)
+    return [each for each in considered if each.among(len(considered)).short and not each.above]
 
 
-def _decisive(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
+def decisive(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
     """The worst case where it was taken; else everything."""
     return [each for each in evidence if each.objective == WORST] or evidence
 

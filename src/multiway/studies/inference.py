@@ -155,7 +155,8 @@ def differences(
             under, over = _images(part.other, shares, False)
             below, above = math.hypot(below, over), math.hypot(above, under)
         spread = math.sqrt(variance / len(mean))
-        noise = _noise(part.values) if part.other is None else 0.0
+        known = part.other is not None or (shares and _rare(part.values))
+        noise = 0.0 if known else _noise(part.values)
         value = float(mean.mean())
         measured.append(Difference(value, n, len(mean), below, above, spread, freedom, noise))
     return measured
@@ -232,14 +233,27 @@ def _images(values: Values, shares: bool, paired: bool) -> tuple[float, float]:
     return half_of(p - p_low, q_high - q), half_of(p_high - p, q - q_low)
 
 
-def _bounded(each: Values, trials: int) -> tuple[float, float, float]:
-    """The mean of each image's share with its exact bounds, as in `statistics.clustered`.
+def _rare(values: Values) -> bool:
+    """Whether some bound of shares is that of `_few` images, which more trainings do not move."""
+    parts = (np.maximum(values, 0), np.maximum(-values, 0)) if (values < 0).any() else (values,)
+    return any(_few(part.mean(axis=0)) for part in parts)
 
-    Where the share is all but 0 or 1, an image counts as one trial: what is seen of a few images
-    says too little of how far trials on one image agree.
+
+def _few(each: Values) -> bool:
+    """Whether hardly an image differs from the others, from the share of each, [N]."""
+    p = float(each.mean())
+    return len(each) * min(p, 1 - p) < FEW
+
+
+def _bounded(each: Values, trials: int) -> tuple[float, float, float]:
+    """The mean of each image's share with its exact bounds, at the effective number of trials.
+
+    It lies between the images (all trainings agree on an image) and images times `trials`. Where
+    the share is all but 0 or 1, an image counts as one trial: what is seen of a few images says
+    too little of how far trials on one image agree.
     """
     n, p = len(each), float(each.mean())
-    if n * min(p, 1 - p) < FEW:
+    if _few(each):
         return (p, *exact_bounds(p, n))
     variance = float(each.var())
     size = n * p * (1 - p) / variance if variance > 0 else n if p in (0.0, 1.0) else n * trials

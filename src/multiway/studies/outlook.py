@@ -29,13 +29,16 @@ def seeds_to_decide(gaps: Sequence[Difference], evidence: Sequence[Evidence]) ->
     """How many trainings would decide, were the true differences those measured.
 
     Drawn: with k trainings each difference and its spread vary as their intervals say, on their
-    own, and `decide` gives a verdict in at least 80 % of the draws. None where no number of
-    trainings does so, because the images are too few.
+    own, and `decide` gives a verdict in at least 80 % of the draws; what a stronger attack takes
+    away stays as measured. None where no number of trainings does so, because the images are too
+    few.
 
     Args:
         gaps: the differences behind `evidence`.
         evidence: of a claim that is undecided.
     """
+    if any(np.isinf([gap.below, gap.above]).any() for gap in gaps):
+        return None
     low, high = max(gap.seeds for gap in gaps) + 1, MOST_SEEDS
     if _decided(gaps, evidence, high) < POWER:
         return None

@@ -79,19 +79,17 @@ def _sizes(study: Study) -> list[tuple[int, int]]:
     """How many trainings and images each claim about accuracies has, of those it has fewest of."""
     sizes = []
     for claim in claims(study.name):
-        counts = [
-            (
-                len(study.seeds if cell.seeds is None else cell.seeds),
-                min(
-                    (len(each.images) for each in cell.measure.artifacts()
-                     if isinstance(each, Decided)),
-                    default=study.n or 0,
-                ),
-            )
+        rows = {row for row, _ in claim.cells} if claim.worst else set()
+        cells = [
+            cell
             for cell in study.cells
-            if claim.metric == cell.metric == "accuracy" and (cell.row, cell.column) in claim.cells
-        ]  # fmt: skip
-        seeds, images = ([each[i] for each in counts] for i in (0, 1))
-        if counts and min(seeds) > 1:
-            sizes.append((min(seeds), min(images)))
+            if claim.metric == cell.metric == "accuracy"
+            # The worst case is that of the images which all attacks on the row have.
+            and ((cell.row, cell.column) in claim.cells or (cell.white_box and cell.row in rows))
+        ]
+        seeds = [len(study.seeds if cell.seeds is None else cell.seeds) for cell in cells]
+        if seeds and min(seeds) > 1:
+            shown = (each for cell in cells for each in cell.measure.artifacts())
+            images = [len(each.images) for each in shown if isinstance(each, Decided)]
+            sizes.append((min(seeds), min(images, default=study.n or 0)))
     return sizes

@@ -201,26 +201,29 @@ class _Reading:
         """
         if own.sample is None or part.sample is None or self._weaker(own, part):
             return part
-        factor = simultaneous(len(self.claim.comparisons), len(self.seeds(part)))
+        factor = simultaneous(len(self.claim.comparisons), len(part.sample.values))
         papers, ours = (self._gaps(each.comparison, each.objective) for each in (own, part))
         paired = own.sample.other is None and part.sample.other is None
         if paired and papers is not None and ours is not None:
-            n = min(papers.shape[1], ours.shape[1])
-            values = _sign(part.comparison) * (papers[:, :n] - ours[:, :n])
-            lost = Sample(self._known(values, part.comparison))
-            (gap,) = differences([lost], shares=False)
-            return replace(part, lost=bound(gap.value - factor * (gap.value - gap.low)))
+            values = _sign(part.comparison) * _less(papers, ours)
+            if not bool(values.isnan().any(dim=0).all()):
+                lost = Sample(self._known(values, part.comparison))
+                (gap,) = differences([lost], shares=False)
+                return replace(part, lost=bound(gap.value - factor * (gap.value - gap.low)))
         first, second = differences([own.sample, part.sample], shares=False)
         half = math.hypot(first.value - first.low, second.high - second.value)
         return replace(part, lost=bound(first.value - second.value - factor * half))
 
     def _weaker(self, own: _Part, part: _Part) -> bool:
-        """Whether an attack leaves the side that should be robust no less accurate."""
+        """Whether an attack leaves one side more accurate, by more than the effect of note."""
         if self.claim.metric != "accuracy" or part.objective == WORST:
             return False
-        sides = [self._side(part.comparison.greater, each.objective) for each in (own, part)]
-        papers, ours = (float(side.nanmean()) if side is not None else 0.0 for side in sides)
-        return ours > papers
+        for side in (part.comparison.greater, part.comparison.than):
+            papers, ours = (self._side(side, each.objective) for each in (own, part))
+            gained = 0.0 if papers is None or ours is None else ours.nanmean() - papers.nanmean()
+            if float(gained) > LARGEST_NOTE_OF_SHARES:
+                return True
+        return False
 
     def _gaps(self, part: Comparison, objective: str | None) -> Tensor | None:
         """Of each training and image what the sides differ by, [S, N]; NaN where one has none.
@@ -231,8 +234,7 @@ class _Reading:
         tensors = [side for side in sides if side is not None]
         if len(tensors) < 2:
             return tensors[0] if tensors else None
-        seeds, n = (min(each.shape[axis] for each in tensors) for axis in (0, 1))
-        return tensors[0][:seeds, :n] - tensors[1][:seeds, :n]
+        return _less(*tensors)
 
     def _sample(self, part: Comparison, objective: str | None) -> Sample | None:
         """The differences [S, N] of a comparison; None where both sides were counted in full."""
@@ -308,6 +310,12 @@ class _Reading:
         return Difference(one - other, n + m, 1, 0.0, 0.0, 0.0, 1.0)
 
 
+def _less(one: Tensor, other: Tensor) -> Tensor:
+    """The difference of two [S, N], on the seeds and images that both have."""
+    seeds, n = (min(one.shape[axis], other.shape[axis]) for axis in (0, 1))
+    return one[:seeds, :n] - other[:seeds, :n]
+
+
 def _sign(part: Comparison) -> int:
     """-1 where the cells stand on the side that should be the smaller one alone."""
     return 1 if isinstance(part.greater, tuple) else -1
@@ -375,11 +383,11 @@ def _undecided(
     """With the smallest effect that this size detects, and the seeds that would decide."""
     gaps = [part.difference for part in parts]
     detects, enough = detectable(gaps, evidence), seeds_to_decide(gaps, evidence)
-    smallest = effect_words(claim, detects)
+    smallest = effect_words(claim, detects) if math.isfinite(detects) else "beyond all bounds"
     if enough is None:
         fewest = min(each.n for each in evidence if not each.above)
         more = f"more seeds would not decide it: {fewest} images are too few"
     else:
         more = f"about {enough} seeds would decide it"
     why = f"{verdict.why} The smallest effect that this size detects is {smallest}; {more}."
-    return replace(verdict, detects=detects, needs=enough, why=why)
+    return replace(verdict, detects=bound(detects), needs=enough, why=why)

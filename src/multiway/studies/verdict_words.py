@@ -15,6 +15,7 @@ from multiway.studies.evidence import (
     UNDECIDED,
     WORST,
     Evidence,
+    decisive,
     opposite,
     short,
     weakest,
@@ -48,9 +49,11 @@ def _one_figure(claim: Claim, chosen: Evidence, evidence: Sequence[Evidence]) ->
 
 def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
     """The sentence beside the verdict `word`: the figures that decided it, and their power."""
-    against = {OPPOSITE: opposite, FALLS_SHORT: short}.get(word, weakest)(evidence)
+    # Of those that were looked at for this word.
+    looked = decisive(evidence) if word in (FALLS_SHORT, NO_EFFECT) else evidence
+    against = {OPPOSITE: opposite, FALLS_SHORT: short}.get(word, weakest)(looked)
     chosen = against[:1] if word in (OPPOSITE, FALLS_SHORT) else against
-    margin = chosen[0].margin
+    margin = min(chosen[0].margin, 0.0) if word == OPPOSITE else chosen[0].margin
     attacked = METRICS[claim.metric].percent
     first = {
         HOLDS: "The difference is above {margin} throughout",
@@ -66,13 +69,13 @@ def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
     }[word]
     words = first.format(
         margin=f"the margin of {effect_words(claim, margin)}" if margin else "0",
-        note=effect_words(claim, chosen[0].note),
+        note=effect_words(claim, max(each.note for each in chosen)),
     )
-    if word in (OPPOSITE, FALLS_SHORT) and len(evidence) > 1:
-        above = sum(each.above for each in evidence)
+    if word in (OPPOSITE, FALLS_SHORT) and len(looked) > 1:
+        above = sum(each.above for each in looked)
         words = (
-            f"In {len(against)} of {len(evidence)} comparisons {words[0].lower()}{words[1:]}, even "
-            f"widened for {len(evidence)}; in {above} it lies above"
+            f"In {len(against)} of {len(looked)} comparisons {words[0].lower()}{words[1:]}, even "
+            f"widened for {len(looked)}; in {above} it lies above"
         )
     figures = "; ".join(_one_figure(claim, each, evidence) for each in chosen)
     return f"{words}: {figures}; {_power(claim, evidence)}."
