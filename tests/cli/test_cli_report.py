@@ -52,6 +52,7 @@ def test_json_is_one_document(in_process: Command, store: Path) -> None:
         "holds": 1,
         "holds only against the paper's own attack": 1,
         "the opposite holds": 1,
+        "falls short": 0,
         "no effect of note": 0,
         "undecided": 0,
         "not judged": 2,
@@ -77,7 +78,7 @@ def test_results_are_published_and_read_again(
     one, other = (json.loads(each.stdout)["verdicts"] for each in (ran, again))
     assert one == other
     page = (tmp_path / "docs" / "results.md").read_text()
-    assert "Literal claims: 1 ✓ holds, 1 ◐ holds only" in page
+    assert " are judged: 1 ✓ holds, 1 ◐ holds only" in page
     for path in (tmp_path / "docs" / "figures" / "results").glob("*.svg"):
         assert f"(figures/results/{path.name})" in page
     assert page.count(".svg)") == 2

@@ -49,7 +49,8 @@ def test_a_study_is_whole(name: str, store: Store, tmp_path: Path) -> None:
                 for c in study.cells]  # fmt: skip
     measured = [(c.row, c.column, c.metric, c.objective, c.panel, c.series, c.x)
                 for c in result.cells]  # fmt: skip
-    if name == "landscape":  # where nothing may be misclassified
+    # Where nothing may be misclassified, or broken from some sources and not from others.
+    if name in ("landscape", "transfer"):
         assert set(measured) < set(declared)
     else:
         assert measured == declared
