@@ -141,7 +141,7 @@ def test_the_results_page_has_every_figure_and_what_it_was_measured_on(tmp_path:
         for row in table.rows:
             assert f"| {' | '.join(map(escape, row))} |" in text
     # A reader of GitHub sees Markdown inside, and can fold it.
-    inside = text.split("<details>")[1].split("</details>")[0]
-    assert "\n\n### How it was made\n\n" in inside
+    inside = text.split("<details ")[1].split("</details>")[0]
+    assert "\n\n**How it was made**\n\n" in inside
     for sentence in (*some.provenance.differs, *some.provenance.warnings):
         assert escape(sentence, code=True) in inside

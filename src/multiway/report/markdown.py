@@ -80,28 +80,28 @@ def study_markdown(result: StudyResult) -> str:
     if result.verdicts:
         rows = [_judged(verdict, verdict.where) for verdict in result.verdicts]
         parts += ["## Verdicts", _table(JUDGED, rows)]
-    return "\n\n".join([*parts, *_figures_and_facts(result, "##")]) + "\n"
+    return "\n\n".join([*parts, *_figures_and_facts(result, "## {}")]) + "\n"
 
 
 def _figures_and_facts(result: StudyResult, heading: str) -> list[str]:
     """All tables of a study, how it was made, what differs from the paper and what was warned of.
 
     Args:
-        heading: what opens a heading: `##`, or more.
+        heading: how a heading is written, with {} for its words.
     """
     parts = []
     for table in result_tables(result):
         caption = escape(table.caption[:1].upper() + table.caption[1:])
         rows = [[escape(cell) for cell in row] for row in table.rows]
         columns = [escape(column) for column in table.columns]
-        parts += [f"{heading} {escape(table.title)}", f"{caption}.", _table(columns, rows)]
+        parts += [heading.format(escape(table.title)), f"{caption}.", _table(columns, rows)]
     made = _list(f"{name}: {value}" for name, value in made_rows(result))
-    parts += [f"{heading} How it was made", made]
+    parts += [heading.format("How it was made"), made]
     for title, sentences in (
         ("What differs from the paper", result.provenance.differs),
         ("What the attacks warned of", result.provenance.warnings),
     ):
-        parts += [f"{heading} {title}", _list(sentences)] if sentences else []
+        parts += [heading.format(title), _list(sentences)] if sentences else []
     return parts
 
 
@@ -191,7 +191,9 @@ def write_results_page(
             written.append(save_figure(picture.figure, target))
             link = os.path.relpath(target, path.parent).replace(os.sep, "/")
             parts.append(f"![{escape(picture.alt)}]({link})")
-        parts += [f"<details><summary>{DETAILS}</summary>", *_figures_and_facts(result, "###")]
+        # The attribute is for the site: GitHub reads Markdown inside without it.
+        parts.append(f'<details markdown="1"><summary>{DETAILS}</summary>')
+        parts += _figures_and_facts(result, "**{}**")
         parts.append("</details>")
     write_atomic(path, ("\n\n".join(filter(None, [*parts, *_words()])) + "\n").encode())
     return [path, *written]
