@@ -196,8 +196,8 @@ class _Work:
     def _write_whole(self) -> None:
         """Write the studies that lack nothing; one that cannot be judged stops no other."""
         for study in self.studies if self.write else ():
-            if not self.lacking[study.name] and study.name not in self.results:
-                self.lacking[study.name].add("")  # it is tried once
+            if self.lacking.get(study.name) == set():
+                del self.lacking[study.name]
                 try:
                     self.say(f"{study.name} is measured: wrote {self._write(study)}")
                 except MultiwayError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
 from multiway.report.figures import draw
+from multiway.report.labels import facts
 from multiway.report.style import save_figure
 from multiway.report.summary import (
     LEGEND,
@@ -20,7 +21,6 @@ from multiway.report.summary import (
     found_text,
     identity,
     made_rows,
-    measured_text,
     progress_text,
     summary_rows,
     unmeasured_text,
@@ -218,7 +218,7 @@ def _study(result: StudyResult) -> list[str]:
         f"`{result.details.get('command', '')}`, {result.provenance.minutes:.0f} minutes of work. "
         f"{escape(result.question, code=True)}",
         escape(found_text(result), code=True),
-        escape(f"Measured on: {result.provenance.models}; {measured_text(result)}.", code=True),
+        escape(f"Measured on: {result.provenance.models}; {facts(result)}.", code=True),
     ]
     rows = [_judged(verdict) for verdict in result.verdicts]
     return [part for part in [*parts, _table(JUDGED, rows) if rows else ""] if part]

@@ -28,7 +28,7 @@ from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 
 __all__ = [
     "LEGEND", "MARKS", "SMOKE", "SummaryRow", "counts_text", "difference_text", "found_text",
-    "identity", "made_rows", "measured_text", "progress_text", "summary_rows", "unmeasured_text",
+    "identity", "made_rows", "progress_text", "summary_rows", "unmeasured_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -107,8 +107,8 @@ LEGEND = (
         ONLY_OWN,
         "it does so for the paper's attack; a stronger one takes it away (the loss is above 0 with "
         "its whole interval), and what is left is below the effect of note, or below the margin "
-        "where there is one. Of gradients and of "
-        "the loss around an image: so on the training loss, not on the margin.",
+        "where there is one. Of gradients and of the loss around an image: so on the training "
+        "loss, not on the margin.",
     ),
     (
         OPPOSITE,
@@ -138,8 +138,8 @@ LEGEND = (
     ),
     (
         NOT_JUDGED,
-        "a figure is missing, or a network did not learn its task (below 90 % of its one-hot "
-        "twin's clean accuracy); smoke never judges.",
+        "a figure is missing, or a network did not learn its task (below 90 % of the clean "
+        "accuracy of the best one-hot network by its recipe); smoke never judges.",
     ),
     (
         "literal, matched",
@@ -329,14 +329,6 @@ def made_rows(result: StudyResult) -> list[tuple[str, str]]:
         ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
     ]
-
-
-def measured_text(result: StudyResult) -> str:
-    """How many images and trainings, and which attacks, in one line."""
-    made = result.provenance
-    facts = [] if made.n is None else [f"{made.n} test images"]
-    facts += [f"{len(made.seeds)} trainings of each network"] if made.seeds else []
-    return "; ".join([*facts, *attacks_of(result.cells)])
 
 
 def identity(result: StudyResult) -> str:

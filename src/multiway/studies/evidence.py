@@ -93,7 +93,7 @@ class Evidence:
     @property
     def short(self) -> bool:
         """No effect of note, or one that is below its margin."""
-        return self.inside or (self.margin != 0 and -math.inf < self.interval.high < self.margin)
+        return self.inside or (self.margin != 0 and self.interval.high < self.margin)
 
     @property
     def taken_away(self) -> bool:

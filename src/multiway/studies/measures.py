@@ -125,7 +125,7 @@ class AlikeWhereBroken(Measure):
     if its crafted image breaks the target and 0 if not, and d the deviation from the mean over the
     sources, an image has the value sum_k d(c_k) d(b_k), over the mean of sum_k d(b_k)^2 of all
     images. Their mean is the difference of c between the sources that break an image and those
-    that do not, within the image and the target.
+    that do not, within the image and the target; an image weighs by how far its sources disagree.
 
     Attributes:
         decided: for each seed, the target's decisions on the images of each source.

@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from multiway.results import METRICS
-from multiway.schedule import order
 from multiway.statistics import bound, simultaneous
 from multiway.store import Store
 from multiway.studies import paper
-from multiway.studies.artifacts import Decided
 from multiway.studies.claims import Claim, Comparison, Side
 from multiway.studies.evidence import NOT_JUDGED, UNDECIDED, WORST, Evidence, decide, weakest
 from multiway.studies.inference import Difference, Sample, differences
+from multiway.studies.learned import not_learned
 from multiway.studies.outlook import detectable, seeds_to_decide
 from multiway.studies.result import Verdict
 from multiway.studies.scales import Scale
@@ -26,15 +25,12 @@ from multiway.studies.study import CellSpec, Study
 from multiway.studies.verdict_words import effect_words, reason_for, weakest_figures
 
 __all__ = [
-    "LEARNED",
     "effect_of_note",
     "judge_claim",
     "reported_beside",
     "reported_effect",
 ]
 
-# The share of its one-hot twin's clean accuracy below which a network did not learn its task.
-LEARNED = 0.9
 # The effect of note is half of the paper's, and at most this.
 LARGEST_NOTE = {"correlation": 0.05, "distance": 0.05}
 LARGEST_NOTE_OF_SHARES = 0.02
@@ -78,7 +74,7 @@ def judge_claim(claim: Claim, study: Study, scale: Scale, store: Store) -> Verdi
         figures = weakest_figures(claim, evidence)
         text = f"A smoke run shows that everything works and judges nothing ({figures})."
         return replace(blank, why=text, evidence=evidence)
-    if (lazy := _not_learned(claim, study, store)) is not None:
+    if (lazy := not_learned(claim, study, store)) is not None:
         return replace(blank, why=lazy, evidence=evidence)
     word = decide(evidence)
     judged = replace(blank, verdict=word, evidence=evidence, why=reason_for(claim, word, evidence))
@@ -342,39 +338,6 @@ def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
         part.objective, name, gap.value, low, high, part.comparison.by, note,
         round(gap.power(-margin if margin < 0 else note), 4), part.lost, gap.n, seeds,
     )  # fmt: skip
-
-
-def _not_learned(claim: Claim, study: Study, store: Store) -> str | None:
-    """Which network of the claim's cells did not learn its task; None if all did."""
-    cells = [
-        c for c in study.cells if (c.row, c.column) in claim.cells and c.metric == claim.metric
-    ]
-    artifacts = order(each for cell in cells for each in cell.measure.artifacts())
-    # A twin may have failed to learn, too: it counts what the best of its seeds reaches.
-    known = {artifact.key for artifact in artifacts}
-    best: dict[str, float] = {}
-    for pair in study.learned:
-        kind = _kind(pair.twin)
-        best[kind] = max(best.get(kind, 0.0), _clean(pair.twin, store))
-    for pair in study.learned:
-        twin = best[_kind(pair.twin)]
-        for network in (pair.network, pair.twin):
-            own = _clean(network, store)
-            if network.target.key in known and own < LEARNED * twin:
-                return (
-                    f"{network.target.name} did not learn its task: {100 * own:.1f} % of clean "
-                    f"images, a one-hot network by its recipe {100 * twin:.1f} %."
-                )
-    return None
-
-
-def _kind(network: Decided) -> str:
-    """What the trainings of a network that differ by their seed have in common."""
-    return repr(replace(network.target, seed=0))
-
-
-def _clean(network: Decided, store: Store) -> float:
-    return float(network.right(store).double().mean())
 
 
 def _undecided(
