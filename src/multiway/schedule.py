@@ -44,7 +44,7 @@ def compute(
     store: Store,
     engine: Engine,
     observer: ArtifactObserver | None = None,
-    turns: Mapping[str, int] | None = None,
+    turns: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """Have every artifact of `wanted`, and what it is made from, in the store.
 
@@ -76,7 +76,7 @@ def compute(
             if all(parent.key in done for parent in artifact.parents())
             and not_before.get(key, 0.0) <= time.monotonic()
         ]
-        ready.sort(key=lambda artifact: ((turns or {}).get(artifact.key, 0), -chain[artifact.key]))
+        ready.sort(key=lambda artifact: ((turns or {}).get(artifact.key, ()), -chain[artifact.key]))
         for artifact in ready[: max(0, engine.capacity - len(running))]:
             engine.submit(artifact)
             running[artifact.key] = left.pop(artifact.key)

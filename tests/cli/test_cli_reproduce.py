@@ -19,7 +19,7 @@ from multiway.cli.reproduce import _Work
 from multiway.engine import Finished, LocalEngine
 from multiway.schedule import order
 from multiway.store import Store
-from multiway.studies import declare, scale_of
+from multiway.studies import Study, declare, measured_elsewhere, scale_of
 from multiway.studies.benchmark import UNGUIDED_IMAGES
 from multiway.studies.plan import expected_difference, plan_study
 from multiway.studies.result import result_path
@@ -198,6 +198,40 @@ def test_a_study_that_is_whole_is_written_before_the_next_is(
     assert again.compute(LocalEngine(store, 1, "cpu")) is None
     assert written.exists()
     assert list(again.results) == ["correlation", "signs"]
+
+
+class Interrupted(_Work):
+    """Its user stops it as soon as something was saved."""
+
+    def save(self, study: Study) -> None:
+        super().save(study)
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_run_has_its_first_seeds_as_a_whole(tmp_path: Path) -> None:
+    scale, store = scale_of("smoke", trial=True), Store(tmp_path / "s").create()
+    both = replace(scale, seeds=(0, 1))
+    study, first = declare("signs", both), declare("signs", scale)
+    work = Interrupted([study], both, store, tmp_path / "outcomes", write=False)
+    with pytest.raises(KeyboardInterrupt):
+        work.compute(LocalEngine(store, 1, "cpu"))
+    known = {each.key for each in order(first.artifacts())}
+    assert {each.key for each in order(study.artifacts()) if each in store} == known
+    elsewhere = Store(tmp_path / "other").create()
+    adopted = measured_elsewhere([study], elsewhere, tmp_path / "outcomes")
+    assert adopted == {each.key for each in first.artifacts()}
+
+
+def test_outcomes_that_cannot_be_saved_on_the_way_stop_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scale, store = scale_of("smoke", trial=True), Store(tmp_path / "s").create()
+    (tmp_path / "outcomes").mkdir()
+    (tmp_path / "outcomes" / "signs-smoke.safetensors").write_text("not outcomes")
+    work = _Work([declare("signs", scale)], scale, store, tmp_path / "outcomes", write=True)
+    assert work.compute(LocalEngine(store, 1, "cpu")) is None
+    assert list(work.results) == ["signs"]
+    assert "the outcomes of signs are not saved yet: " in capsys.readouterr().err
 
 
 def test_a_study_that_cannot_be_judged_stops_no_other(

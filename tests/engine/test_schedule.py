@@ -72,7 +72,7 @@ def test_a_turn_comes_before_urgency(place: Place) -> None:
     long, short = Tiny("later", place.log, guess=50.0), Tiny("sooner", place.log, guess=1.0)
     child = Tiny("its-child", place.log, (short,), guess=1.0)
     watch = Watching()
-    turns = {long.key: 1, short.key: 0, child.key: 0}
+    turns = {long.key: (0, 1), short.key: (0, 0), child.key: (0, 0)}
     compute([long, child], place.store, place.engine, watch, turns)
     assert watch.order == ["tiny sooner", "tiny its-child", "tiny later"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from multiway.engine import ArtifactObserver, Engine, Finished
     from multiway.store import Store
     from multiway.studies import Scale, Study, StudyResult
+    from multiway.studies.plan import Turn
 
 __all__ = ["reproduce"]
 
@@ -119,13 +121,13 @@ def reproduce(
         )
     else:
         workers = mw.engine.LocalEngine(folder, jobs, where)
-    work = _Work(declared, size, folder, write=size == whole and not size.trial)
+    write = size == whole and not size.trial
+    work = _Work(declared, size, folder, None if size.trial else outcomes, write=write)
     try:
         failure = work.compute(workers)
     finally:  # also what was measured until somebody interrupted it
-        if outcomes is not None and not size.trial:
-            for study in declared:
-                studies.save_outcomes(study, size.name, folder, outcomes)
+        for study in declared:
+            work.save(study)
     work.show(json)
     if failure is not None:
         raise failure
@@ -152,12 +154,25 @@ class _Work:
     An `ArtifactObserver`, which cannot be its base: the engine would be loaded with the command.
 
     Attributes:
+        outcomes: the folder to which what became of the images is added, seed after seed.
         write: whether results are written. Two steps are none, nor are some of the seeds.
+        turns: by key, when an artifact is made; `open` counts what is left of each turn.
         lacking: by study, the keys of what it still waits for.
     """
 
-    def __init__(self, studies: list[Study], scale: Scale, store: Store, *, write: bool) -> None:
+    def __init__(
+        self,
+        studies: list[Study],
+        scale: Scale,
+        store: Store,
+        outcomes: Path | None = None,
+        *,
+        write: bool,
+    ) -> None:
         self.studies, self.scale, self.store, self.write = studies, scale, store, write
+        self.outcomes = outcomes
+        self.turns = mw.studies.turns([study.name for study in studies], scale)
+        self.open: Counter[Turn] = Counter()
         self.results: dict[str, StudyResult] = {}
         self.wanted = {study.name: study.artifacts() for study in studies}
         self.lacking: dict[str, set[str]] = {}
@@ -165,16 +180,12 @@ class _Work:
 
     def compute(self, engine: Engine) -> MultiwayError | None:
         """Make all that the studies need; returns what went wrong with some of it."""
-        turns: dict[str, int] = {}
-        for turn, artifacts in enumerate(self.wanted.values()):
-            for each in mw.schedule.order(artifacts):
-                turns.setdefault(each.key, turn)
         everything = [artifact for some in self.wanted.values() for artifact in some]
         try:
             with LiveTable(engine.capacity, cast("ArtifactObserver", self)) as table:
                 self.say = table.note
                 observer = cast("ArtifactObserver", table)
-                mw.schedule.compute(everything, self.store, engine, observer, turns)
+                mw.schedule.compute(everything, self.store, engine, observer, self.turns)
         except MultiwayError as error:
             return error  # what the studies need may be there all the same
         finally:
@@ -185,13 +196,30 @@ class _Work:
         missing = {artifact.key for artifact in left}
         for name, artifacts in self.wanted.items():
             self.lacking[name] = missing & {artifact.key for artifact in artifacts}
+        self.open = Counter(self.turns[key] for key in missing)
         self._write_whole()
 
     def finished(self, artifact: Artifact, outcome: Finished) -> None:
         if outcome.error is None:
             for lacking in self.lacking.values():
                 lacking.discard(artifact.key)
+            turn = self.turns[artifact.key]
+            self.open[turn] -= 1
+            if not self.open[turn]:
+                self._save_seed(self.studies[turn[0]])
             self._write_whole()
+
+    def _save_seed(self, study: Study) -> None:
+        """Save what there is; where that fails now, the end of the run will say so again."""
+        try:
+            self.save(study)
+        except MultiwayError as error:
+            self.say(f"the outcomes of {study.name} are not saved yet: {error}")
+
+    def save(self, study: Study) -> None:
+        """Add what was measured for a study to the folder of outcomes, if there is one."""
+        if self.outcomes is not None:
+            mw.studies.save_outcomes(study, self.scale.name, self.store, self.outcomes)
 
     def _write_whole(self) -> None:
         """Write the studies that lack nothing; one that cannot be judged stops no other."""

@@ -4,7 +4,7 @@ from multiway.studies.catalogue import STUDIES, declare, headings, in_order
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
 from multiway.studies.outcomes import load_outcomes, measured_elsewhere, save_outcomes
-from multiway.studies.plan import EFFECT, plan_study
+from multiway.studies.plan import EFFECT, plan_study, turns
 from multiway.studies.published import publish, read_folder
 from multiway.studies.result import (
     KINDS,
@@ -39,6 +39,7 @@ __all__ = [
     "read_folder",
     "save_outcomes",
     "scale_of",
+    "turns",
     "verdict_counts",
     "write_study_result",
 ]

@@ -1,20 +1,26 @@
-"""What a study will cost and what it can see, before anything is computed."""
+"""What a study will cost and what it can see, before anything is computed; and what comes first."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from multiway.schedule import order, unmade
 from multiway.statistics import Z
 from multiway.store import Store
 from multiway.studies.artifacts import Decided
+from multiway.studies.catalogue import declare
 from multiway.studies.claims import claims
 from multiway.studies.inference import Difference
 from multiway.studies.models import Model
+from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
-__all__ = ["EFFECT", "StudyPlan", "expected_difference", "plan_study"]
+__all__ = ["EFFECT", "StudyPlan", "expected_difference", "plan_study", "turns"]
+
+Turn = tuple[int, int]
+"""The number of a study, and of a seed: in that order artifacts are made."""
 
 # The effect whose power is shown, and what is assumed of networks that are not trained yet: the
 # accuracy of a training varies by a point, and so many of the images are right on one side alone.
@@ -93,3 +99,18 @@ def _sizes(study: Study) -> list[tuple[int, int]]:
             images = [len(each.images) for each in shown if isinstance(each, Decided)]
             sizes.append((min(seeds), min(images, default=study.n or 0)))
     return sizes
+
+
+def turns(names: Iterable[str], scale: Scale) -> dict[str, Turn]:
+    """By key, when an artifact is made: study after study, and of each seed after seed.
+
+    A run that is stopped has then measured its first seeds as a whole, which is of use elsewhere
+    (see `outcomes`), and not trained all networks and measured none.
+    """
+    seeds = max(len(scale.seeds), len(scale.robust_seeds))
+    first: dict[str, Turn] = {}
+    for number, name in enumerate(names):
+        for seed in range(seeds):
+            for each in order(declare(name, scale.first_seeds(seed + 1)).artifacts()):
+                first.setdefault(each.key, (number, seed))
+    return first
