@@ -378,7 +378,8 @@ def test_the_length_study_changes_what_it_says() -> None:
         model = decisions(cell)[0].target
         assert model.code_length is not None
         assert model.beta is not None
-        kept = "beta 1000" in cell.series
+        kept = cell.panel == "beta kept"
+        assert kept == ("beta 1000" in cell.row)
         assert model.beta == pytest.approx(1000 if kept else math.sqrt(500 * model.code_length))
         assert model.recipe.lr * model.beta / model.code_length == pytest.approx(0.01 / 2)
 
