@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from multiway.errors import MultiwayError
 from multiway.report.line_chart import draw_lines
+from multiway.report.style import series_style
 from multiway.results import Cell
 from multiway.statistics import mean
 from study_results import accuracy, length, plain
@@ -175,3 +176,9 @@ def test_labels_side_by_side_do_not_meet() -> None:
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in panels(figure)[0].get_xticklabels()]
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+def test_no_two_lines_look_alike() -> None:
+    names = [f"line {number}" for number in range(20)]
+    looks = [tuple(series_style(name, names).values()) for name in names]
+    assert len(set(looks)) == len(names)

@@ -139,9 +139,9 @@ def paper_note(result: Result, words: str) -> list[str]:
 
 
 def series_style(name: str, names: Sequence[str]) -> dict[str, Any]:
-    """A colour and a marker for each series."""
-    number = names.index(name)
-    return {"color": COLOURS[number % len(COLOURS)], "marker": MARKERS[number % len(MARKERS)]}
+    """A colour and a marker for each series; colours that come again have other markers."""
+    again, number = divmod(names.index(name), len(COLOURS))
+    return {"color": COLOURS[number], "marker": MARKERS[(number + again) % len(MARKERS)]}
 
 
 def legend_width(names: Sequence[str]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from multiway.studies.cell_builders import SAME_STEPS, STRONG, Cells, coded_model
 from multiway.studies.scales import Scale
@@ -29,17 +30,17 @@ def declare(scale: Scale) -> Study:
     source = scale.substitute(partial(scale.clean_model, "A", "1ofk"))
     for beta, some in ((None, lengths), (BETA, kept)):
         at_beta = "" if beta is None else f", beta {beta:.0f}"
+        place: dict[str, Any] = {"panel": "beta^2 / l kept" if beta is None else "beta kept"}
         for length in some:
-            row = f"{length}{at_beta}"
+            row, place["x"] = f"{length}{at_beta}", length
             model = partial(coded_model, scale, "ro", length=length, beta=beta)
             attackers = {"black-box": [source], "white-box": []}
             if length in FEW:  # which costs a training of its own
                 attackers["black-box, own encoding"] = [scale.substitute(model)]
             for column, sources in attackers.items():
-                series = f"{column}{at_beta}"
-                cells.attacked(row, column, model, sources, series=series, x=length)
-            cells.undefended(row, model, setting, series=f"{STRONG}{at_beta}", x=length)
-            cells.clean(row, model, series=f"clean{at_beta}", x=length)
+                cells.attacked(row, column, model, sources, series=column, **place)
+            cells.undefended(row, model, setting, series=STRONG, **place)
+            cells.clean(row, model, series="clean", **place)
     return Study(
         name="length",
         title=TITLE,
