@@ -28,7 +28,6 @@ from multiway.validate import problem_of
 __all__ = [
     "CHARTS",
     "METRICS",
-    "PERCENT",
     "Cell",
     "Metric",
     "Provenance",
@@ -62,7 +61,6 @@ METRICS: Mapping[str, Metric] = {
     "distance": Metric("Distance", 0, math.inf),
     "probability": Metric("Probability", 0, 1, digits=4),
 }
-PERCENT = tuple(name for name, metric in METRICS.items() if metric.percent)
 
 CHARTS = ("heat map", "lines", "dots", "table", "trade-off", "intro", "saliency", "landscape")
 """How a result is drawn, see `multiway.report`."""

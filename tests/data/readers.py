@@ -22,6 +22,7 @@ from multiway.data.folder import load_folder, open_image
 from multiway.data.npz import load_npz
 from multiway.encoding import Encoding
 from multiway.files import read_bytes, read_json, read_text, sha256, write_json
+from multiway.report.findings import FILE, read_findings
 from multiway.results import Cell, Provenance, Result, read_result, write_result
 from multiway.store import Store
 from multiway.studies import CellSpec, Study, load_outcomes, save_outcomes
@@ -334,6 +335,14 @@ READERS: dict[str, Reader] = {
             study_result.load_results(folder),
             read_folder(folder / "results"),
         ),
+    ),
+    "findings": Reader(
+        ("report.findings.read_findings",),
+        FILE,
+        lambda folder: (folder / FILE).write_text("It holds.\n\nAll of it.\n"),
+        # It need not be there, so that is asked of the text.
+        lambda folder: (read_findings(folder, []), read_text(folder / FILE)),
+        any_content=True,
     ),
     "outcomes": Reader(
         ("studies.outcomes.load_outcomes",), "signs-cpu.safetensors", _outcomes, _load_outcomes

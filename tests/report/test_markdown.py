@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from multiway.report.findings import Findings
 from multiway.report.markdown import escape, study_markdown, write_markdown, write_results_page
-from multiway.report.summary import SMOKE, progress_text, unmeasured_text
+from multiway.report.summary import SMOKE, found_text, progress_text, unmeasured_text
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
 from multiway.studies.claims import claims
@@ -147,3 +148,13 @@ def test_the_results_page_has_every_figure_and_what_it_was_measured_on(tmp_path:
     assert "\n\n**How it was made**\n\n" in inside
     for sentence in (*some.provenance.differs, *some.provenance.warnings):
         assert escape(sentence, code=True) in inside
+
+
+def test_the_results_page_begins_with_what_is_concluded(tmp_path: Path) -> None:
+    some = transfer()
+    said = Findings(("All *in* all.",), {"transfer-cpu": "It was found, because."})
+    path, *_ = write_results_page(tmp_path / "results.md", [some], tmp_path, said)
+    text = path.read_text()
+    assert text.index(r"All \*in* all.") < text.index("Literal claims")
+    assert "\n\nIt was found, because.\n\n" in text
+    assert found_text(some) not in text

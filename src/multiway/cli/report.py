@@ -61,11 +61,13 @@ def report(
         if each is not None:
             mw.files.check_writable(each)
     folder = default_store(store) if folder is None else folder
-    chosen = mw.studies.in_order(_choose(_results(folder), study, scale))
-    written = [mw.report.write_study_page(out, chosen, folder)]
+    results = _results(folder)
+    findings = mw.report.read_findings(folder, results)
+    chosen = mw.studies.in_order(_choose(results, study, scale))
+    written = [mw.report.write_study_page(out, chosen, folder, findings)]
     if markdown is not None:
         if one_page:
-            written += mw.report.write_results_page(markdown, chosen, folder)
+            written += mw.report.write_results_page(markdown, chosen, folder, findings)
         else:
             written += mw.report.write_markdown(chosen, markdown)
     if publish is not None:

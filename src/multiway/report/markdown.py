@@ -10,6 +10,7 @@ from pathlib import Path
 from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
 from multiway.report.figures import draw
+from multiway.report.findings import Findings
 from multiway.report.labels import facts
 from multiway.report.style import save_figure
 from multiway.report.summary import (
@@ -18,7 +19,6 @@ from multiway.report.summary import (
     SMOKE,
     SummaryRow,
     counts_text,
-    found_text,
     identity,
     made_rows,
     progress_text,
@@ -167,25 +167,31 @@ def _list(sentences: Iterable[str]) -> str:
 
 
 def write_results_page(
-    path: Path | str, results: Sequence[StudyResult], folder: Path | str
+    path: Path | str,
+    results: Sequence[StudyResult],
+    folder: Path | str,
+    findings: Findings | None = None,
 ) -> list[Path]:
     """Write one page, and its figures in `figures/results/` beside it; returns the files.
 
     Args:
         folder: what the pictures of `results` are relative to.
+        findings: what is concluded from the results.
     """
+    findings = findings or Findings()
     path = Path(path)
     figures = path.parent / "figures" / "results"
     make_directory(figures)
     written = []
     parts = [HEADER, "# What became of the paper's claims"]
+    parts += [escape(each, code=True) for each in findings.answer]
     parts += [f"{kind.capitalize()} claims: {progress_text(results, kind)}." for kind in KINDS]
     parts += _smoke(results)
     if rows := summary_rows(results):
         columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
         parts += [_table(columns, [_cells(row) for row in rows]), unmeasured_text(results)]
     for result in results:
-        parts += _study(result)
+        parts += _study(result, findings)
         for number, picture in enumerate(draw(result, folder)):
             target = figures / f"{identity(result)}-{number}.{picture.format}"
             written.append(save_figure(picture.figure, target))
@@ -210,14 +216,14 @@ def _cells(row: SummaryRow) -> list[str]:
     ]
 
 
-def _study(result: StudyResult) -> list[str]:
+def _study(result: StudyResult, findings: Findings) -> list[str]:
     """Three sentences: what was asked, what was found, and why; of what; then the verdicts."""
     parts = [
         f'<a id="{identity(result)}"></a>\n\n## {escape(result.title)}',
         f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}, "
         f"`{result.details.get('command', '')}`, {result.provenance.minutes:.0f} minutes of work. "
         f"{escape(result.question, code=True)}",
-        escape(found_text(result), code=True),
+        escape(findings.of(result), code=True),
         escape(f"Measured on: {result.provenance.models}; {facts(result)}.", code=True),
     ]
     rows = [_judged(verdict) for verdict in result.verdicts]

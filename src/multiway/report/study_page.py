@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from multiway import __version__
 from multiway.report.figures import draw
+from multiway.report.findings import Findings
 from multiway.report.labels import UNGUIDED
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
@@ -19,7 +20,6 @@ from multiway.report.summary import (
     LEGEND,
     MARKS,
     SMOKE,
-    found_text,
     identity,
     made_rows,
     summary_rows,
@@ -51,17 +51,24 @@ class _Part:
     made: list[tuple[str, str]]
 
 
-def write_study_page(path: Path | str, results: Sequence[StudyResult], store: Path | str) -> Path:
+def write_study_page(
+    path: Path | str,
+    results: Sequence[StudyResult],
+    store: Path | str,
+    findings: Findings | None = None,
+) -> Path:
     """Write one self-contained page of `results`, in the order they come.
 
     Args:
         store: where the arrays lie that some studies show as pictures.
+        findings: what is concluded from the results.
     """
+    findings = findings or Findings()
     parts = [
         _Part(
             identity(each),
             each,
-            found_text(each),
+            findings.of(each),
             draw(each, store),
             result_tables(each),
             made_rows(each),
@@ -71,6 +78,7 @@ def write_study_page(path: Path | str, results: Sequence[StudyResult], store: Pa
     values: dict[str, Any] = {
         "title": "Does the paper hold?",
         "lead": LEAD,
+        "answer": findings.answer,
         "parts": parts,
         "counts": {kind: verdict_counts(results, kind) for kind in KINDS},
         "rows": summary_rows(results),

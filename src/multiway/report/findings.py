@@ -1,0 +1,142 @@
+"""What people conclude from published results, in their own words; the figures are filled in.
+
+A folder of results may hold `findings.md`: an answer to the whole, then under the heading
+`## STUDY-SCALE` what a study found and why. Figures are named in braces and come from the results,
+so that no sentence keeps a figure that was measured again:
+
+    {transfer-black-box | A-RO over A-1ofK | own}      of a claim: +33.9 points [31.1, 36.7]
+    {-transfer-black-box | A-RO over A-1ofK | own}     its sides exchanged: -33.9 points [...]
+    {transfer: A-RO | white-box AutoAttack}            a cell of a study: 0.0 [0.0, 0.4] %
+
+The third field is the objective, which some figures lack; where that is not enough, the metric
+follows. Before the colon stands STUDY or STUDY-SCALE; under the heading of a study, its own
+figures need neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from multiway.errors import UnusableFile
+from multiway.files import kind_of, read_text
+from multiway.report.summary import found_text, identity
+from multiway.results import METRICS, Cell
+from multiway.studies.evidence import Evidence
+from multiway.studies.result import StudyResult
+
+__all__ = ["FILE", "Findings", "read_findings"]
+
+FILE = "findings.md"
+HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
+FIGURE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Sentences about results, with their figures.
+
+    Attributes:
+        answer: to the whole, in paragraphs.
+        studies: by `STUDY-SCALE`, what it found and why.
+    """
+
+    answer: tuple[str, ...] = ()
+    studies: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, result: StudyResult) -> str:
+        """What a study found; where nobody has put it into words, what its verdicts say."""
+        return self.studies.get(identity(result)) or found_text(result)
+
+
+def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Findings:
+    """The findings in a folder; none where it has no such file.
+
+    Args:
+        results: all that the folder holds; figures are taken from them.
+
+    Raises:
+        UnusableFile: a study or a figure is named that `results` have not, or several are meant.
+    """
+    path = Path(folder) / FILE
+    if kind_of(path) is None:
+        return Findings()
+    known = {identity(result): result for result in results}
+    first, *rest = HEADING.split(read_text(path))
+    studies = {}
+    for name, text in zip(rest[::2], rest[1::2], strict=True):
+        if name not in known:
+            raise UnusableFile(
+                path, f"{path}: there is no result {name} beside it; {', '.join(known)} are there"
+            )
+        studies[name] = _filled(path, " ".join(text.split()), known, known[name])
+    paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", first)]
+    answer = tuple(_filled(path, each, known, None) for each in paragraphs if each[:1] not in "#")
+    return Findings(answer, studies)
+
+
+def _filled(
+    path: Path, text: str, known: Mapping[str, StudyResult], own: StudyResult | None
+) -> str:
+    """The text with figures in place of their names."""
+
+    def fill(match: re.Match[str]) -> str:
+        found = _figures(match[1], known, own)
+        if len(found) != 1:
+            raise UnusableFile(
+                path,
+                f"{path}: {match[0]} names {len(found)} figures, not one: write ROW | COLUMN | "
+                "OBJECTIVE or CLAIM | COMPARISON | OBJECTIVE as in the results beside it, with "
+                "STUDY-SCALE: before it where that is needed",
+            )
+        return found[0]
+
+    return FIGURE.sub(fill, text)
+
+
+def _figures(name: str, known: Mapping[str, StudyResult], own: StudyResult | None) -> list[str]:
+    """All figures that a name fits."""
+    first, *rest = (word.strip() for word in name.split("|"))
+    scope, _, key = first.rpartition(": ")
+    some = [own] if own else list(known.values())
+    if scope:
+        some = [each for each in known.values() if scope in (each.name, identity(each))]
+    differences = [
+        _difference(each, verdict.metric, turned=key.startswith("-"))
+        for result in some
+        for verdict in result.verdicts
+        if verdict.claim == key.removeprefix("-")
+        for each in verdict.evidence
+        if rest == _named(each.part, each.objective)
+    ]
+    values = [
+        _value(cell)
+        for result in some
+        for cell in result.cells
+        for place in [_named(cell.row, cell.column, cell.objective)]
+        if [key, *rest] in (place, [*place, cell.metric])
+    ]
+    return differences + values
+
+
+def _named(*words: str | None) -> list[str]:
+    """What is left where there is no objective."""
+    return [word for word in words if word is not None]
+
+
+def _value(cell: Cell) -> str:
+    unit = " %" if METRICS[cell.metric].percent else ""
+    return f"{replace(cell, white_box=False).text}{unit}"
+
+
+def _difference(each: Evidence, metric: str, *, turned: bool) -> str:
+    """In points, or with three digits: differences of correlations are small."""
+    percent = METRICS[metric].percent
+    sign, form = (-1 if turned else 1) * (100 if percent else 1), ".1f" if percent else ".3f"
+    ends = [None if end is None else sign * end for end in (each.low, each.high)]
+    low, high = (
+        "no bound" if end is None else f"{end:{form}}" for end in ends[:: -1 if turned else 1]
+    )
+    return f"{sign * each.difference:+{form}}{' points' if percent else ''} [{low}, {high}]"
