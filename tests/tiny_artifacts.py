@@ -75,6 +75,8 @@ class Tiny(Artifact):
         for step in range(steps):
             time.sleep(self.takes / steps)
             context.progress((step + 1) / steps)
+            if self.how == "waits to be killed" and attempt == 1 and step == steps - 2:
+                time.sleep(600)
         self._happen(attempt, context)
         (context.folder / "text").write_text(self._text(before))
         return {"attempt": attempt}

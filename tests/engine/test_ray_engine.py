@@ -90,20 +90,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
 def test_one_worker_is_killed_and_all_is_done(
     place: Place, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    parts = tuple(Tiny(f"part{number}", place.log, takes=0.8) for number in range(3))
+    slow = Tiny("part0", place.log, how="waits to be killed", takes=0.8)
+    parts = (slow, *(Tiny(f"part{number}", place.log, takes=0.8) for number in (1, 2)))
     whole = Tiny("whole", place.log, parts)
+    watch = Watching()
     killed: list[int] = []
 
     def kill() -> None:
         until(lambda: times_made(place.log, "part0") == 1)
         note = next(place.log.glob("part0-*"))
         until(lambda: note.read_text() != "")
+        until(lambda: any(0 < share < 1 for share in list(watch.shares)))  # it is seen how far
         killed.append(int(note.read_text()))
         os.kill(killed[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
-    watch = Watching()
     compute([whole], place.store, place.engine, watch)
     killer.join()
     assert whole.text(place.store) == "whole(part0(),part1(),part2())"
@@ -113,7 +115,6 @@ def test_one_worker_is_killed_and_all_is_done(
     assert len(processes_of(place.log)) >= 2
     assert len(watch.notes) == 1
     assert "tiny part0: its process died (WorkerCrashedError); it is tried again" in watch.notes[0]
-    assert any(0 < share < 1 for share in watch.shares)
     assert list((place.store.directory / "work").iterdir()) == []
     assert capfd.readouterr() == ("", "")  # stdout is for results
 
@@ -138,8 +139,14 @@ def test_a_study_whose_worker_is_killed(place: Place, in_process: Command, tmp_p
 
     def kill() -> None:
         until(lambda: any((tmp_path / "s" / "work").glob("model-*")) and bool(working()))
-        killed.append(working()[0])
-        os.kill(killed[0], signal.SIGKILL)
+        while not killed:
+            for process in working():
+                os.kill(process, signal.SIGSTOP)  # so that it cannot finish before it is killed
+                if process in working():
+                    killed.append(process)
+                    os.kill(process, signal.SIGKILL)
+                    break
+                os.kill(process, signal.SIGCONT)
 
     killer = threading.Thread(target=kill)
     killer.start()
