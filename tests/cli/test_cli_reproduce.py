@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -198,6 +199,21 @@ def test_a_study_that_is_whole_is_written_before_the_next_is(
     assert again.compute(LocalEngine(store, 1, "cpu")) is None
     assert written.exists()
     assert list(again.results) == ["correlation", "signs"]
+
+
+def test_a_run_that_a_scheduler_ends_saves_what_it_has(tmp_path: Path) -> None:
+    words = ("reproduce", "signs", "--scale", "smoke", "--seeds", 1, "--jobs", 1)
+    where = ("--store", tmp_path / "s", "--outcomes", tmp_path / "outcomes")
+    run = warm("-m", "multiway", *words, *where, cwd=tmp_path)
+    study, store = declare("signs", scale_of("smoke").first_seeds(1)), Store(tmp_path / "s")
+    until(lambda: any(each in store for each in study.artifacts()))
+    run.terminate()
+    _, errors = run.communicate()
+    assert run.returncode == 128 + signal.SIGTERM
+    assert errors.splitlines()[-1].startswith("stopped; what is finished is kept in the store")
+    assert "Traceback" not in errors
+    saved = measured_elsewhere([study], Store(tmp_path / "other").create(), tmp_path / "outcomes")
+    assert saved == {each.key for each in study.artifacts() if each in store} != set()
 
 
 class Interrupted(_Work):

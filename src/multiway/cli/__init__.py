@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,8 +20,8 @@ from multiway.errors import MultiwayError, reason
 
 __all__ = ["App", "explain", "main"]
 
-# The shell's status for a program that was stopped from the keyboard.
-INTERRUPTED = 130
+# The shell's status for a program that was stopped from the keyboard, and by SIGTERM.
+INTERRUPTED, TERMINATED = 130, 143
 # What typer raises for a command that was called without anything; it does not export the class.
 NO_ARGUMENTS = "NoArgsIsHelpError"
 # Failures of the machine, or of what it was fed: a user can do something about them.
@@ -47,6 +48,7 @@ def main() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     repair_streams()
     show_warnings_as_lines()
+    asked = _end_in_order()
     status: int | None
     try:
         # Not standalone: usage errors come here too, and look like all others.
@@ -65,12 +67,31 @@ def main() -> None:
         status = 1
     if status == INTERRUPTED:  # typer makes this of a KeyboardInterrupt, too
         say(_how_to_go_on(sys.argv[1:]))
+        status = TERMINATED if asked else INTERRUPTED
     failure = deliver(sys.stdout)
     if failure is not None and not status:
         say(f"error: cannot write to stdout: {failure.strerror}")
         status = 1
     deliver(sys.stderr)
     sys.exit(status)
+
+
+def _end_in_order() -> list[int]:
+    """Let SIGTERM, with which schedulers end a job, do what Ctrl-C does: what there is, is saved.
+
+    Returns:
+        a list that holds the signal once it has come. A worker, which its launcher ends, has its
+        own way with both.
+    """
+    asked: list[int] = []
+
+    def stop(number: int, frame: object) -> None:
+        asked.append(number)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGTERM, stop)
+    return asked
 
 
 def _how_to_go_on(words: list[str]) -> str:
