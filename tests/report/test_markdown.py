@@ -12,11 +12,18 @@ from markdown_it import MarkdownIt
 
 from multiway.report.findings import Findings
 from multiway.report.markdown import escape, study_markdown, write_markdown, write_results_page
-from multiway.report.summary import SMOKE, found_text, progress_text, unmeasured_text
+from multiway.report.summary import (
+    SMOKE,
+    found_text,
+    progress_text,
+    summary_rows,
+    unmeasured_text,
+    verdict_text,
+)
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
 from multiway.studies.claims import claims
-from multiway.studies.evidence import HOLDS
+from multiway.studies.evidence import HOLDS, OPPOSITE
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
 NASTY = [
@@ -24,6 +31,7 @@ NASTY = [
     r"$\foo$ and \* ", "[text](http://x)", "![image](x.png)", "[a]: http://x", "# heading",
     "- item", "+ item", "* item", "1. first", "1) first", "> quote", "~~gone~~", "a\nb\n\n# c",
     "jpeg_compression", "88.7* [80.0, 90.0]", "a [b] (c)", "    indented", "---",
+    "0.2 [0.1, 0.3]: level",
 ]  # fmt: skip
 
 
@@ -47,8 +55,21 @@ def test_words_are_shown_as_they_are(words: str) -> None:
     table = f"| x | y |\n| --- | --- |\n| {text} | b |"
     assert shown(table) == f"x y {' '.join(words.split())} b"
     assert not tags(table) - {"table", "thead", "tbody", "tr", "th", "td"}
+    # The site's renderer knows no escape of a colon.
+    assert r"\:" not in text
     # GitHub takes what stands between dollars for mathematics, unless they are escaped.
     assert not re.search(r"(?<!\\)\$", text)
+
+
+def test_an_opposite_that_holds_in_part_says_so_and_shows_both() -> None:
+    against = verdict(OPPOSITE)
+    (below, *_), one = against.evidence, against.evidence[0]
+    above = replace(one, part="C-RO over C-1ofK", difference=0.3, low=0.2, high=0.4)
+    mixed = replace(against, evidence=(replace(below, difference=-0.3, low=-0.4, high=-0.2), above))
+    assert verdict_text(mixed) == "the opposite holds in part"
+    assert verdict_text(replace(mixed, evidence=mixed.evidence[:1])) == OPPOSITE
+    (row,) = summary_rows([replace(result("transfer"), paper="Table 3", verdicts=(mixed,))])
+    assert [each.partition(" points")[0] for each in row.ours] == ["-30.0", "+30.0"]
 
 
 def test_backticks_are_code_where_they_are_meant_so() -> None:
@@ -125,7 +146,7 @@ def test_counts_say_of_how_many() -> None:
     given = [each for each in some.verdicts if each.kind == "literal"]
     others = [each for each in claims() if each.kind == "literal" and each.study != "transfer"]
     text = progress_text([some], "literal")
-    assert text.startswith(f"{len(given)} of {len(given) + len(others)} are judged: 1 ✓ holds")
+    assert text.startswith(f"{len(given)} of {len(given) + len(others)} are judged so far: 1 ✓ holds")
     assert progress_text([], "matched").endswith(" are judged: none yet")
     # A claim that was judged at two scales counts once, by the larger.
     assert progress_text([transfer("paper"), some], "literal") == text

@@ -24,6 +24,7 @@ from multiway.report.summary import (
     progress_text,
     summary_rows,
     unmeasured_text,
+    verdict_text,
 )
 from multiway.report.tables import result_tables
 from multiway.studies.result import KINDS, StudyResult, Verdict
@@ -42,7 +43,8 @@ JUDGED = ("claim", "kind", "verdict", "why")
 # What opens emphasis, code, mathematics, a cell, a link or the address of one. A star or a low line
 # that cannot open emphasis stays, so that figures and names are read in the file, too.
 MARKUP = re.compile(
-    r"[\\`|$~]|\*(?=\S)|(?<![^\W_])_|_(?![^\W_])|(?<=\])[(:]|^[-+#](?!\d)|^(?:\*|\d+[.)])(?=\s)"
+    r"[\\`|$~]|\*(?=\S)|(?<![^\W_])_|_(?![^\W_])|(?<=\])\(|^\[(?=[^]]*\]:)|^[-+#](?!\d)"
+    r"|^(?:\*|\d+[.)])(?=\s)"
 )
 
 
@@ -143,7 +145,7 @@ def _link_text(words: str) -> str:
 def _judged(verdict: Verdict, where: str = "") -> list[str]:
     """A line under `JUDGED`, with the place in the paper behind the claim."""
     claim = escape(verdict.text, code=True) + (f" ({escape(where)})" if where else "")
-    word = f"{MARKS[verdict.verdict]} {verdict.verdict}"
+    word = f"{MARKS[verdict.verdict]} {verdict_text(verdict)}"
     return [claim, verdict.kind, word, escape(verdict.why, code=True)]
 
 
@@ -185,6 +187,7 @@ def write_results_page(
     written = []
     parts = [HEADER, "# What became of the paper's claims"]
     parts += [escape(each, code=True) for each in findings.answer]
+    parts += ["Terms are explained [at the end](#words)."]
     parts += [f"{kind.capitalize()} claims: {progress_text(results, kind)}." for kind in KINDS]
     parts += _smoke(results)
     if rows := summary_rows(results):
@@ -211,7 +214,7 @@ def _cells(row: SummaryRow) -> list[str]:
         escape(row.verdict.text, code=True),
         escape(row.reported),
         "<br>".join(map(escape, row.ours)),
-        f"{MARKS[row.verdict.verdict]} {row.verdict.verdict}",
+        f"{MARKS[row.verdict.verdict]} {verdict_text(row.verdict)}",
         "<br>".join(f"{kind}: {escape(counts)}" for kind, counts in row.counts),
     ]
 

@@ -24,6 +24,7 @@ from multiway.report.summary import (
     made_rows,
     summary_rows,
     unmeasured_text,
+    verdict_text,
 )
 from multiway.report.tables import Table, result_tables
 from multiway.studies.evidence import VERDICTS
@@ -83,6 +84,7 @@ def write_study_page(
         "counts": {kind: verdict_counts(results, kind) for kind in KINDS},
         "rows": summary_rows(results),
         "unmeasured": unmeasured_text(results),
+        "said": verdict_text,
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.
         "kinds": {word: f"v{number}" for number, word in enumerate(VERDICTS)},

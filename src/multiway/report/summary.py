@@ -28,7 +28,7 @@ from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 
 __all__ = [
     "LEGEND", "MARKS", "SMOKE", "SummaryRow", "counts_text", "difference_text", "found_text",
-    "identity", "made_rows", "progress_text", "summary_rows", "unmeasured_text",
+    "identity", "made_rows", "progress_text", "summary_rows", "unmeasured_text", "verdict_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -76,6 +76,23 @@ LEGEND = (
         "network of ours trained so, not the one they released.",
     ),
     (
+        "FGSM, PGD-100, AutoAttack",
+        "attacks: one step along the signs of a gradient; a hundred small ones; a fixed suite of "
+        "four strong attacks, one of them without gradients. eps is the most by which a pixel "
+        "(0 to 1) may change.",
+    ),
+    (
+        "l, beta, kappa",
+        "the length of a code and the norm of each codeword (the paper's: 2,000 and 1000), where "
+        "beta^2 / l sets the size of the mean squared error; the lead of the wrong class beyond "
+        "which an attack gains nothing.",
+    ),
+    (
+        "matched scale",
+        "a scale of the squared error, ours, at which codes train with the settings of one-hot "
+        "labels.",
+    ),
+    (
         "white-box, black-box",
         "the attacker has the very network (marked *), or crafts the images on another one and "
         "hopes that they transfer.",
@@ -88,8 +105,8 @@ LEGEND = (
     (
         "margin",
         "the attacker raises the lead of the best wrong class over the true one, which is what "
-        "decides. A defence is as good as its accuracy here. The paper's attacks of many steps do "
-        "so, too.",
+        "decides. A defence is at most as good as its accuracy here: more steps, AutoAttack or "
+        "another objective may leave less. The paper's attacks of many steps do so, too.",
     ),
     (
         "ours, paper, difference",
@@ -113,7 +130,8 @@ LEGEND = (
     (
         OPPOSITE,
         "for some comparison the whole interval lies below 0, widened so that it does so in all "
-        "comparisons of the claim at once; the reason says in how many, and how many hold.",
+        "comparisons of the claim at once; the reason says in how many, and how many hold. In "
+        "part: others of its comparisons hold.",
     ),
     (
         FALLS_SHORT,
@@ -170,7 +188,8 @@ class SummaryRow:
         paper: where in the paper.
         verdict: on its first claim, which is what it is for.
         reported: the paper's figure: a difference, in words.
-        ours: ours with its interval, of the paper's own attack and of the stronger one.
+        ours: ours with its interval, of the paper's own attack and of the stronger one, where it
+            is nearest to failing; where the opposite holds in part, then where it holds best.
         counts: by kind of claim, how many got which verdict.
         result: all that was found.
     """
@@ -218,7 +237,8 @@ def found_text(result: StudyResult) -> str:
         if any(each.kind == kind for each in result.verdicts)
     )
     first = result.verdicts[0]
-    return f"Of its claims: {counts}. The first, “{first.text}”: {first.verdict}. {first.why}"
+    word = verdict_text(first)
+    return f"Of its claims: {counts}. The first, “{first.text}”: {word}. {first.why}"
 
 
 def counts_text(results: Sequence[StudyResult], kind: str | None = None) -> str:
@@ -235,7 +255,14 @@ def progress_text(results: Sequence[StudyResult], kind: str) -> str:
     of = sum(given.values())
     of += sum(claim.kind == kind for claim in claims() if claim.study not in known)
     judged = sum(given.values()) - given[NOT_JUDGED]
-    return f"{judged} of {of} are judged: {counts_text(largest, kind) or 'none yet'}"
+    far = "" if judged == of else " so far"
+    return f"{judged} of {of} are judged{far}: {counts_text(largest, kind) or 'none yet'}"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """The verdict; of an opposite that does not hold throughout, that it holds in part."""
+    partly = verdict.verdict == OPPOSITE and any(each.above for each in verdict.evidence)
+    return f"{verdict.verdict}{' in part' if partly else ''}"
 
 
 def difference_text(value: float, metric: str) -> str:
@@ -257,10 +284,16 @@ def _row(result: StudyResult) -> SummaryRow:
         paper=result.paper,
         verdict=verdict,
         reported=ABSENT if reported is None else difference_text(reported, verdict.metric),
-        ours=tuple(_ours(each, verdict) for each in weakest(verdict.evidence)),
+        ours=tuple(_ours(each, verdict) for each in _shown(verdict)),
         counts=tuple((kind, counts_text([result], kind) or "none") for kind in KINDS),
         result=result,
     )
+
+
+def _shown(verdict: Verdict) -> list[Evidence]:
+    holding = [each for each in verdict.evidence if each.above]
+    best = max(holding, key=lambda each: each.difference) if holding else None
+    return [*weakest(verdict.evidence), *([best] if best and verdict.verdict == OPPOSITE else [])]
 
 
 def _ours(each: Evidence, verdict: Verdict) -> str:
