@@ -146,8 +146,10 @@ def test_counts_say_of_how_many() -> None:
     given = [each for each in some.verdicts if each.kind == "literal"]
     others = [each for each in claims() if each.kind == "literal" and each.study != "transfer"]
     text = progress_text([some], "literal")
-    assert text.startswith(f"{len(given)} of {len(given) + len(others)} are judged so far: 1 ✓ holds")
-    assert progress_text([], "matched").endswith(" are judged: none yet")
+    assert text.startswith(
+        f"{len(given)} of {len(given) + len(others)} are judged so far: 1 ✓ holds"
+    )
+    assert progress_text([], "matched").endswith(" are judged so far: none yet")
     # A claim that was judged at two scales counts once, by the larger.
     assert progress_text([transfer("paper"), some], "literal") == text
 
