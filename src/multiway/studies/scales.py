@@ -245,8 +245,16 @@ def scale_of(name: str, *, trial: bool = False) -> Scale:
 
 
 def in_words(changes: Mapping[str, Any]) -> str:
-    """Changes of a recipe, for the reader."""
-    return ", ".join(f"{key} {value}" for key, value in changes.items())
+    """Changes of a recipe and of its adversary, for the reader.
+
+    Example:
+        >>> in_words({"epochs": 4, "adversary": {"steps": 3}})
+        'epochs 4, steps 3'
+    """
+    return ", ".join(
+        in_words(value) if isinstance(value, Mapping) else f"{key} {value}"
+        for key, value in changes.items()
+    )
 
 
 def _changed(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
