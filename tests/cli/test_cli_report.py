@@ -78,7 +78,7 @@ def test_results_are_published_and_read_again(
     one, other = (json.loads(each.stdout)["verdicts"] for each in (ran, again))
     assert one == other
     page = (tmp_path / "docs" / "results.md").read_text()
-    assert " are judged: 1 ✓ holds, 1 ◐ holds only" in page
+    assert " are judged so far: 1 ✓ holds, 1 ◐ holds only" in page
     for path in (tmp_path / "docs" / "figures" / "results").glob("*.svg"):
         assert f"(figures/results/{path.name})" in page
     assert page.count(".svg)") == 2
