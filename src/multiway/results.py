@@ -225,7 +225,7 @@ class Provenance:
         versions: of the libraries, by name.
         attack_seed: of the attacks (or corruptions, or directions); None where none is drawn.
         differs: what differs from the paper.
-        warnings: what the attacks warned of, each kind once.
+        warnings: what trainings and attacks warned of, each kind once.
     """
 
     data: str

@@ -31,9 +31,10 @@ from multiway.studies import (
     save_outcomes,
     scale_of,
 )  # fmt: skip
-from multiway.studies.artifacts import Measurement
-from multiway.studies.measures import Measure
+from multiway.studies.artifacts import Decided, Measurement
+from multiway.studies.measures import Accuracy, Measure
 from multiway.studies.outcomes import BEFORE, _packed, _unpacked
+from multiway.training import measure as watching
 from multiway.weights import read_metadata, read_tensors, write_tensors
 from warm import warm
 
@@ -97,6 +98,28 @@ def measured(folder: Path, *seeds: int) -> tuple[Study, Store]:
     study, store = study_of(*seeds), Store(folder).create()
     make(study.artifacts(), store)
     return study, store
+
+
+@pytest.mark.parametrize("collapsed", [True, False])
+def test_a_collapsed_training_is_named_here_and_elsewhere(
+    collapsed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Two steps of a training overfit to nothing; so the watch is told what it saw.
+    monkeypatch.setattr(watching.Watch, "collapsed", collapsed)
+    monkeypatch.setattr(watching, "STEPS", 2)
+    trial = scale_of("smoke", trial=True)
+    model = trial.robust_model("MNIST", "ro", 0)
+    decided = Decided(model, trial.test_images(trial.robust["MNIST"]))
+    study = replace(study_of(0), cells=(CellSpec("RO", "clean", Accuracy(((decided,),))),))
+    here, there = (Store(tmp_path / name).create() for name in ("here", "there"))
+    make([decided], here)
+    save_outcomes(study, "smoke", here, tmp_path / "outcomes")
+    load_outcomes([study], there, tmp_path / "outcomes")
+    assert model not in there
+    for store in (here, there):
+        said = collect_result(study, SMOKE, store).provenance.warnings
+        named = [each for each in said if each.startswith(f"collapsed: {model.name} has ")]
+        assert len(named) == collapsed
 
 
 @given(st.lists(st.booleans(), max_size=70))

@@ -101,7 +101,7 @@ def _figures_and_facts(result: StudyResult, heading: str) -> list[str]:
     parts += [heading.format("How it was made"), made]
     for title, sentences in (
         ("What differs from the paper", result.provenance.differs),
-        ("What the attacks warned of", result.provenance.warnings),
+        ("What trainings and attacks warned of", result.provenance.warnings),
     ):
         parts += [heading.format(title), _list(sentences)] if sentences else []
     return parts

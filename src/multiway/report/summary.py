@@ -156,8 +156,8 @@ LEGEND = (
     ),
     (
         NOT_JUDGED,
-        "a figure is missing, or a network did not learn its task (below 90 % of the clean "
-        "accuracy of the best one-hot network by its recipe); smoke never judges.",
+        "a figure is missing, or a network did not learn its task (its interval lies below 90 % "
+        "of the clean accuracy of the best one-hot network by its recipe); smoke never judges.",
     ),
     (
         "literal, matched",

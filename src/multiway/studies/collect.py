@@ -14,7 +14,7 @@ from multiway.studies import paper
 from multiway.studies.artifacts import ARRAYS, Corrupted, Crafted
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
-from multiway.studies.outcomes import BEFORE
+from multiway.studies.outcomes import BEFORE, COLLAPSED, collapsed_networks
 from multiway.studies.picture_artifacts import Surface
 from multiway.studies.result import StudyResult
 from multiway.studies.scales import Scale
@@ -53,7 +53,7 @@ def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
             versions=_versions([record for _, record in made]),
             attack_seed=next((each.seed for each, _ in made if isinstance(each, SEEDED)), None),
             differs=study.differs,
-            warnings=_warnings(made),
+            warnings=(*_collapses(made, store), *_warnings(made)),
         ),
         verdicts=tuple(judge_claim(claim, study, scale, store) for claim in claims(study.name)),
         details={"command": f"multiway reproduce {study.name} --scale {scale.name}"},
@@ -81,6 +81,18 @@ def _versions(records: Collection[Record]) -> dict[str, str]:
         name: " and ".join(sorted({record.versions.get(name, "unknown") for record in records}))
         for name in names
     }
+
+
+def _collapses(made: Collection[tuple[Artifact, Record]], store: Store) -> list[str]:
+    """Which networks overfitted to the adversary of their training, here or elsewhere."""
+    names = collapsed_networks([artifact for artifact, _ in made], store)
+    for _, record in made:
+        names |= record.notes.get(COLLAPSED, {})
+    return [
+        f"collapsed: {name} has overfitted to the attack of its training, and stronger ones leave "
+        "less than half of what that one does; it is counted like the others"
+        for name in sorted(names.values())
+    ]
 
 
 def _warnings(made: Collection[tuple[Artifact, Record]]) -> tuple[str, ...]:

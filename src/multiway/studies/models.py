@@ -14,7 +14,7 @@ from multiway.identity import hash_tensors
 from multiway.store import Store
 from multiway.studies.cost import ATTACK, pass_seconds
 from multiway.studies.images import Images
-from multiway.training import Job, Recipe, load_run, open_run, prepare, run_job
+from multiway.training import Job, Recipe, Run, load_run, open_run, prepare, run_job
 
 __all__ = ["Model", "Untrained"]
 
@@ -106,6 +106,13 @@ class Model(Artifact):
             run_job(job, run, device=context.device, observer=_Steps(context))
         last = run.metrics()[-1]
         return {"seconds": last["seconds"], "loss": last["loss"], "recipe": self.recipe.name}
+
+    def collapsed(self, store: Store) -> bool:
+        """Whether its training saw at its end that it has overfitted to its adversary."""
+        if self.recipe.adversary is None:
+            return False
+        last = Run(store.read(self).folder / "run").metrics()[-1:]
+        return any("watch" in line and line["watch"]["collapsed"] for line in last)
 
     def load(self, store: Store, device: str = "cpu") -> EncodedClassifier:
         """The classifier, in eval mode."""

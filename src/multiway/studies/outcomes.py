@@ -17,7 +17,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from multiway.artifact import Record
+from multiway.artifact import Artifact, Record
 from multiway.errors import MultiwayError, UnusableFile
 from multiway.files import decode_json, kind_of, list_folder, make_directory
 from multiway.identity import digest, hash_tensors
@@ -25,15 +25,25 @@ from multiway.machine import locked
 from multiway.schedule import order
 from multiway.store import Damaged, Store
 from multiway.studies.artifacts import ARRAYS, Measurement
+from multiway.studies.models import Model
 from multiway.studies.study import Study
 from multiway.validate import Fields, validated
 from multiway.weights import read_metadata, read_tensors, write_tensors
 
-__all__ = ["BEFORE", "SUFFIX", "load_outcomes", "measured_elsewhere", "save_outcomes"]
+__all__ = [
+    "BEFORE",
+    "COLLAPSED",
+    "SUFFIX",
+    "collapsed_networks",
+    "load_outcomes",
+    "measured_elsewhere",
+    "save_outcomes",
+]
 
 SUFFIX = ".safetensors"
-# The note that says, by key, how many seconds that took which a measurement was made from.
-BEFORE = "before"
+# Notes by key: how many seconds that took which a measurement was made from, and which
+# networks among that overfitted to the adversary of their training.
+BEFORE, COLLAPSED = "before", "collapsed"
 # Seconds that another process may take to save its own.
 PATIENCE = 60
 REMEDY = "take the file from where it came from once more, or measure the study again"
@@ -94,17 +104,23 @@ def _add(chosen: list[Measurement], store: Store, path: Path) -> None:
         for name, values in read_tensors(record.folder / ARRAYS).items():
             kept[name], sizes[name] = _packed(values)
             tensors[f"{artifact.key}.{name}"] = kept[name]
-        before = {
-            each.key: store.read(each).seconds
-            for each in order(artifact.parents())
-            if each in store
-        }
+        behind = [each for each in order(artifact.parents()) if each in store]
+        before = {each.key: store.read(each).seconds for each in behind}
         notes = {**record.notes, BEFORE: {**record.notes.get(BEFORE, {}), **before}}
+        collapsed = {**record.notes.get(COLLAPSED, {}), **collapsed_networks(behind, store)}
+        if collapsed:
+            notes[COLLAPSED] = collapsed
         entries[artifact.key] = {
             "title": artifact.title(), "seconds": record.seconds, "notes": notes,
             "versions": record.versions, "tensors": sizes, "sha256": _checksum(sizes, kept),
         }  # fmt: skip
     write_tensors(tensors, path, {"outcomes": json.dumps(entries, sort_keys=True)})
+
+
+def collapsed_networks(artifacts: Iterable[Artifact], store: Store) -> dict[str, str]:
+    """By key the names of the networks among them that overfitted to their adversary."""
+    models = (each for each in artifacts if isinstance(each, Model))
+    return {each.key: each.name for each in models if each.collapsed(store)}
 
 
 def _checksum(sizes: dict[str, int | None], kept: dict[str, Tensor]) -> str:
