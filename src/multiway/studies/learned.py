@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiway.schedule import order
+from multiway.statistics import Interval, proportion
 from multiway.store import Store
 from multiway.studies.artifacts import Decided
 from multiway.studies.claims import Claim
@@ -12,7 +13,8 @@ from multiway.studies.study import Study
 
 __all__ = ["not_learned"]
 
-# The share of a one-hot network's clean accuracy below which another did not learn its task.
+# The share of a one-hot network's clean accuracy below which another did not learn its task: with
+# its whole interval, for three trainings alike know 13.0, 13.5 and 14.5 % of 5,000 images.
 LEARNED = 0.9
 
 
@@ -27,15 +29,15 @@ def not_learned(claim: Claim, study: Study, store: Store) -> str | None:
     best: dict[str, float] = {}
     for pair in study.learned:
         kind = _kind(pair.twin)
-        best[kind] = max(best.get(kind, 0.0), _clean(pair.twin, store))
+        best[kind] = max(best.get(kind, 0.0), _clean(pair.twin, store).value)
     for pair in study.learned:
         twin = best[_kind(pair.twin)]
         for network in (pair.network, pair.twin):
             own = _clean(network, store)
-            if network.target.key in known and own < LEARNED * twin:
+            if network.target.key in known and own.high < LEARNED * twin:
                 return (
-                    f"{network.target.name} did not learn its task: {100 * own:.1f} % of clean "
-                    f"images, a one-hot network by its recipe {100 * twin:.1f} %."
+                    f"{network.target.name} did not learn its task: {100 * own.value:.1f} % of "
+                    f"clean images, a one-hot network by its recipe {100 * twin:.1f} %."
                 )
     return None
 
@@ -45,5 +47,6 @@ def _kind(network: Decided) -> str:
     return repr(replace(network.target, seed=0))
 
 
-def _clean(network: Decided, store: Store) -> float:
-    return float(network.right(store).double().mean())
+def _clean(network: Decided, store: Store) -> Interval:
+    right = network.right(store)
+    return proportion(int(right.sum()), len(right))
