@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from small_studies import decisions
 
+from multiway.schedule import order
 from multiway.statistics import mean
 from multiway.studies import SCALES, STUDIES, declare, scale_of
 from multiway.studies.artifacts import Crafted
 from multiway.studies.measures import Accuracy, Correlated
-from multiway.studies.scales import SUBSTITUTE
+from multiway.studies.models import Model
+from multiway.studies.scales import SUBSTITUTE, Scale
 
 DRAWS = 4000
 DATA = pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
@@ -56,6 +59,33 @@ def test_no_target_has_the_seed_of_a_substitute() -> None:
         robust = scale.robust_seeds[: scale.side_seeds]
         for targets, apart in ((scale.seeds, scale.apart), (robust, scale.robust_apart)):
             assert not set(targets) & {seed + apart for seed in targets}
+
+
+@DATA
+@pytest.mark.parametrize("name", ["transfer", "ablation"])
+def test_at_the_papers_size_kinds_attack_each_other_from_seeds_of_their_own(name: str) -> None:
+    """Networks of one seed would begin alike; and no network is in two pairs of a cell."""
+    for cell in declare(name, scale_of("paper")).cells:
+        if cell.white_box or not isinstance(cell.measure, Accuracy):
+            continue
+        pairs = {
+            (d.target, d.shown.source) for d in decisions(cell) if isinstance(d.shown, Crafted)
+        }
+        assert all(target.seed != source.seed for target, source in pairs)
+        for target, source in pairs:
+            sharing = {each for each in pairs if source in each}
+            assert {each[0] for each in sharing} == {target}, (cell.row, cell.column)
+
+
+@DATA
+def test_half_the_trainings_do_at_the_papers_size() -> None:
+    def networks(scale: Scale) -> int:
+        behind = order(declare("transfer", scale).artifacts())
+        return sum(isinstance(artifact, Model) for artifact in behind)
+
+    paper = scale_of("paper")
+    assert networks(paper) == 4 * len(paper.seeds)
+    assert networks(replace(paper, kinds_apart=False)) == 8 * len(paper.seeds)
 
 
 @DATA

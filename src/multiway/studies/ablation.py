@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from multiway.studies.cell_builders import FAIR, Cells, fair_one_hot
+from multiway.studies.cell_builders import FAIR, Cells, fair_one_hot, substitutes_in_words
 from multiway.studies.scales import ModelOf, Scale
 from multiway.studies.study import Study
 
@@ -31,11 +31,12 @@ def declare(scale: Scale) -> Study:
             "1ofK-MSE": partial(fair_one_hot, scale, network),
             "RO": partial(scale.clean_model, network, "ro"),
         }
-        for name, target in encodings.items():
+        for name, model in encodings.items():
+            target = scale.kind(network, name, model)
             row = f"{network}-{name}"
             for other in NETWORKS:
                 column = f"{other}-1ofK"
-                source = scale.substitute(partial(scale.clean_model, other, "1ofk"))
+                source = scale.source(scale.kind(other, "1ofk"))
                 cells.attacked(row, column, target, [source])
                 cells.correlated(row, column, target, source)
             cells.clean(row, target)
@@ -51,7 +52,7 @@ def declare(scale: Scale) -> Study:
         column_name="crafted on",
         **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
-            "the substitute is a training of its own, which no other cell attacks",
+            substitutes_in_words(scale),
             FAIR,
         ),
     )

@@ -28,6 +28,7 @@ __all__ = [
     "coded_model",
     "fair_one_hot",
     "four_encodings",
+    "substitutes_in_words",
 ]
 
 AttackOf = Callable[[str], Attack]
@@ -215,6 +216,16 @@ class Cells:
                 row, column, AlikeWhereBroken(tuple(decided), tuple(pairs)), metric="correlation",
                 objective=objective, attack=attack_words(chosen),
             )  # fmt: skip
+
+
+def substitutes_in_words(scale: Scale) -> str:
+    """What attacks networks of another kind, as a study says it."""
+    if not scale.kinds_apart:
+        return "the substitute is a training of its own, which no other cell attacks"
+    return (
+        "the substitute is a training of its own, which is attacked itself in another row; kinds "
+        "of networks have different seeds, and no two trainings of a row meet the same substitute"
+    )
 
 
 def fair_one_hot(scale: Scale, network: str, seed: int) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from multiway.studies.cell_builders import STRONG, Cells
+from multiway.studies.cell_builders import STRONG, Cells, substitutes_in_words
 from multiway.studies.scales import Scale
 from multiway.studies.study import Study
 
@@ -22,11 +22,11 @@ def declare(scale: Scale) -> Study:
     images = scale.test_images(scale.clean["A"])
     cells = Cells(scale, images, partial(scale.fgsm, scale.clean["A"].eps))
     models = {
-        f"{network}-{name}": partial(scale.clean_model, network, encoding)
+        f"{network}-{name}": scale.kind(network, encoding)
         for network in NETWORKS
         for name, encoding in ENCODINGS.items()
     }
-    substitutes = {name: scale.substitute(model) for name, model in models.items()}
+    substitutes = {name: scale.source(model) for name, model in models.items()}
     for row, target in models.items():
         for column, source in substitutes.items():
             cells.attacked(row, column, target, [] if column == row else [source])
@@ -49,8 +49,7 @@ def declare(scale: Scale) -> Study:
         column_name="crafted on",
         **cells.about(*(scale.clean[name] for name in NETWORKS), names=NETWORKS),
         differs=(
-            "the substitute is a training of its own, which no other cell attacks, and its "
-            "codebook the target's",
+            f"{substitutes_in_words(scale)}, and its codebook the target's",
             f"`{STRONG}` is ours, and so is `more alike where broken`: by how much the gradients "
             "of source and target are more correlated for sources that break an image than for "
             "those that do not, within the image and the target",
