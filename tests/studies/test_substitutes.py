@@ -85,7 +85,7 @@ def test_half_the_trainings_do_at_the_papers_size() -> None:
 
     paper = scale_of("paper")
     assert networks(paper) == 4 * len(paper.seeds)
-    assert networks(replace(paper, kinds_apart=False)) == 8 * len(paper.seeds)
+    assert networks(replace(paper, frugal=False)) == 8 * len(paper.seeds)
 
 
 @DATA

@@ -220,7 +220,7 @@ class Cells:
 
 def substitutes_in_words(scale: Scale) -> str:
     """What attacks networks of another kind, as a study says it."""
-    if not scale.kinds_apart:
+    if not scale.frugal:
         return "the substitute is a training of its own, which no other cell attacks"
     return (
         "the substitute is a training of its own, which is attacked itself in another row; kinds "

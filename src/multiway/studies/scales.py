@@ -71,9 +71,9 @@ class Scale:
         apart: how far beyond its target's the seed of a substitute lies.
         robust_apart: the same for adversarially trained networks. Where it is `side_seeds`, those
             of the headline comparison that are no targets of substitutes serve as substitutes.
-        kinds_apart: whether networks of different kinds that attack each other (A and C, one-hot
-            and not) have different seeds. Then one kind's networks are the other's substitutes,
-            which takes half as many trainings.
+        frugal: whether a training is so long that none serves one cell alone. Networks of
+            different kinds that attack each other (A and C, one-hot and not) then have different
+            seeds and are each other's substitutes.
         images: test images for attacks of few steps, gradients and corruptions; None for all.
         hard_images: for attacks of many steps.
         clean: what networks A and C of the paper's section 4.1 are.
@@ -99,7 +99,7 @@ class Scale:
     strong_restarts: int = 3
     apart: int = SUBSTITUTE
     robust_apart: int = SUBSTITUTE
-    kinds_apart: bool = False
+    frugal: bool = False
     few: bool = False
     trial: bool = False
 
@@ -158,7 +158,7 @@ class Scale:
             model: by seed; `clean_model` if not given.
         """
         model = model or partial(self.clean_model, network, encoding)
-        if not self.kinds_apart:
+        if not self.frugal:
             return model
         # The one-hot twin of a network, at its seed modulo `SUBSTITUTE`, is among them.
         apart = KINDS[network] + (0 if encoding == "1ofk" else SUBSTITUTE)
@@ -166,7 +166,7 @@ class Scale:
 
     def source(self, kind: ModelOf) -> ModelOf:
         """What attacks a network of another kind in place of it; no two pairs share a network."""
-        return kind if self.kinds_apart else self.substitute(kind)
+        return kind if self.frugal else self.substitute(kind)
 
     def clean_model(self, network: str, encoding: str, seed: int, **options: Any) -> Model:
         """Network `A` or `C` of the paper, trained without an adversary."""
@@ -373,7 +373,7 @@ _SCALES: dict[str, Scale] = {
         robust_seeds=(0, 1, 2),
         side_seeds=3,
         # A training of A or C is a third of an hour of a core.
-        kinds_apart=True,
+        frugal=True,
         images=None,
         hard_images=1000,
         clean={name: Setting("mnist", name.lower(), "paper-mnist", {}, 0.2) for name in "AC"},
