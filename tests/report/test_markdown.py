@@ -23,7 +23,7 @@ from multiway.report.summary import (
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
 from multiway.studies.claims import claims
-from multiway.studies.evidence import HOLDS, OPPOSITE
+from multiway.studies.evidence import HOLDS, OPPOSITE, UNDECIDED
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
 NASTY = [
@@ -70,6 +70,24 @@ def test_an_opposite_that_holds_in_part_says_so_and_shows_both() -> None:
     assert verdict_text(replace(mixed, evidence=mixed.evidence[:1])) == OPPOSITE
     (row,) = summary_rows([replace(result("transfer"), paper="Table 3", verdicts=(mixed,))])
     assert [each.partition(" points")[0] for each in row.ours] == ["-30.0", "+30.0"]
+
+
+def test_a_table_has_one_row_with_its_verdict_at_every_scale(tmp_path: Path) -> None:
+    """From the largest scale; the others' verdicts on the same claim link to their parts."""
+    large, small = (
+        result(
+            "transfer",
+            scale=scale,
+            paper="Table 3",
+            verdicts=(verdict(word), verdict(HOLDS, claim="another")),
+        )
+        for scale, word in (("paper", UNDECIDED), ("cpu", OPPOSITE))
+    )
+    (row,) = summary_rows([large, small])
+    assert (row.result.scale, row.verdict.verdict) == ("paper", UNDECIDED)
+    assert row.elsewhere == [("transfer-cpu", f"cpu: ✗ {OPPOSITE}")]
+    page, *_ = write_results_page(tmp_path / "results.md", [large, small], tmp_path)
+    assert f"[cpu: ✗ {OPPOSITE}](#transfer-cpu)" in page.read_text()
 
 
 def test_backticks_are_code_where_they_are_meant_so() -> None:

@@ -214,7 +214,12 @@ def _cells(row: SummaryRow) -> list[str]:
         escape(row.verdict.text, code=True),
         escape(row.reported),
         "<br>".join(map(escape, row.ours)),
-        f"{MARKS[row.verdict.verdict]} {verdict_text(row.verdict)}",
+        "<br>".join(
+            [
+                f"{MARKS[row.verdict.verdict]} {verdict_text(row.verdict)}",
+                *(f"[{escape(text)}](#{where})" for where, text in row.elsewhere),
+            ]
+        ),
         "<br>".join(f"{kind}: {escape(counts)}" for kind, counts in row.counts),
     ]
 

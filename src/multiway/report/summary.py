@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -192,6 +192,7 @@ class SummaryRow:
             is nearest to failing; where the opposite holds in part, then where it holds best.
         counts: by kind of claim, how many got which verdict.
         result: all that was found.
+        smaller: what was found at smaller scales.
     """
 
     id: str
@@ -201,6 +202,17 @@ class SummaryRow:
     ours: tuple[str, ...]
     counts: tuple[tuple[str, str], ...]
     result: StudyResult
+    smaller: tuple[StudyResult, ...] = ()
+
+    @property
+    def elsewhere(self) -> list[tuple[str, str]]:
+        """The verdict on the same claim at smaller scales: where it stands, and in words."""
+        return [
+            (identity(result), f"{result.scale}: {MARKS[each.verdict]} {verdict_text(each)}")
+            for result in self.smaller
+            for each in result.verdicts
+            if each.claim == self.verdict.claim
+        ]
 
     @property
     def chart(self) -> Markup:
@@ -210,11 +222,11 @@ class SummaryRow:
 
 def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
     """One row for each study that the paper has, from its largest scale, in the order they come."""
-    first: dict[str, StudyResult] = {}
+    of: dict[str, list[StudyResult]] = {}
     for result in results:
         if result.paper and result.verdicts:
-            first.setdefault(result.name, result)
-    return [_row(result) for result in first.values()]
+            of.setdefault(result.name, []).append(result)
+    return [replace(_row(first), smaller=tuple(others)) for first, *others in of.values()]
 
 
 def unmeasured_text(results: Sequence[StudyResult]) -> str:
