@@ -122,7 +122,7 @@ def _draw_panel(axes: Any, result: Result, panel: ChartPanel, names: Sequence[st
             x, y = [at[x] for x in paper], [scale * value for value in paper.values()]
             axes.plot(x, y, label=f"paper: {name}", **_paper_style(style))
     axes.set(xlabel=result.x_name, ylabel=axis_label(panel.metric))
-    axes.set_title(panel.title, fontsize=10)
+    axes.set_title(panel.title, fontsize=8.5)
     axes.grid(axis="y", color="0.9")
     if is_share(panel.metric):
         axes.set_ylim(-3, 103)

@@ -7,7 +7,6 @@ from typing import Any
 
 from multiway.studies.cell_builders import Cells
 from multiway.studies.robustness import (
-    BENCHMARK,
     HEADLINE,
     cells_of,
     iterations,
@@ -57,9 +56,7 @@ def declare(scale: Scale) -> Study:
 
 def _add_cells(cells: Cells, data: str) -> None:
     """White-box 0 is clean; one source serves all networks."""
-    # Sets that the paper does not tabulate, and substitutes, have fewer seeds.
-    few_seeds = cells.side()
-    cells = cells if data in BENCHMARK else few_seeds
+    few_seeds = cells.side()  # those that have substitutes
     scale, eps = cells.scale, cells.scale.robust[data].eps
     source = scale.substitute(robust(scale, data, "1ofK"))
     for encoding in HEADLINE:
