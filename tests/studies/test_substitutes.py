@@ -78,14 +78,32 @@ def test_at_the_papers_size_kinds_attack_each_other_from_seeds_of_their_own(name
 
 
 @DATA
-def test_half_the_trainings_do_at_the_papers_size() -> None:
+@pytest.mark.parametrize(
+    ("name", "frugal", "whole"), [("transfer", 4, 8), ("ablation", 8, 10), ("objectives", 6, 8)]
+)
+def test_fewer_trainings_do_at_the_papers_size(name: str, frugal: int, whole: int) -> None:
+    """For each seed, with the one-hot twins that say what can be learned."""
+
     def networks(scale: Scale) -> int:
-        behind = order(declare("transfer", scale).artifacts())
+        behind = order(declare(name, scale).artifacts())
         return sum(isinstance(artifact, Model) for artifact in behind)
 
     paper = scale_of("paper")
-    assert networks(paper) == 4 * len(paper.seeds)
-    assert networks(replace(paper, frugal=False)) == 8 * len(paper.seeds)
+    assert networks(paper) == frugal * len(paper.seeds)
+    assert networks(replace(paper, frugal=False)) == whole * len(paper.seeds)
+
+
+@DATA
+def test_on_every_set_of_fig_3_the_headline_pair_has_all_seeds() -> None:
+    """And the baseline of SVHN, where nobody sees clean images, is 1ofK itself."""
+    scale = scale_of("cpu")
+    cells = {(c.row, c.column, c.objective): c for c in declare("iterations", scale).cells}
+    for data in scale.robust:
+        for row in ("1ofK", "RO"):
+            assert cells[f"{data}, {row}", "white-box 100", "own"].seeds == scale.robust_seeds
+        baseline = cells[f"{data}, Madry et al.", "white-box 100", "own"]
+        same = baseline.measure == cells[f"{data}, 1ofK", "white-box 100", "own"].measure
+        assert same == (data == "SVHN")
 
 
 @DATA

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -202,7 +202,7 @@ class SummaryRow:
     ours: tuple[str, ...]
     counts: tuple[tuple[str, str], ...]
     result: StudyResult
-    smaller: tuple[StudyResult, ...] = ()
+    smaller: tuple[StudyResult, ...]
 
     @property
     def elsewhere(self) -> list[tuple[str, str]]:
@@ -226,7 +226,7 @@ def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
     for result in results:
         if result.paper and result.verdicts:
             of.setdefault(result.name, []).append(result)
-    return [replace(_row(first), smaller=tuple(others)) for first, *others in of.values()]
+    return [_row(first, tuple(others)) for first, *others in of.values()]
 
 
 def unmeasured_text(results: Sequence[StudyResult]) -> str:
@@ -288,7 +288,7 @@ def difference_text(value: float, metric: str) -> str:
     return f"{number_text(value, metric, sign=True)}{unit}"
 
 
-def _row(result: StudyResult) -> SummaryRow:
+def _row(result: StudyResult, smaller: tuple[StudyResult, ...]) -> SummaryRow:
     verdict = result.verdicts[0]
     reported = verdict.reported
     return SummaryRow(
@@ -299,6 +299,7 @@ def _row(result: StudyResult) -> SummaryRow:
         ours=tuple(_ours(each, verdict) for each in _shown(verdict)),
         counts=tuple((kind, counts_text([result], kind) or "none") for kind in KINDS),
         result=result,
+        smaller=smaller,
     )
 
 

@@ -45,7 +45,8 @@ def declare(scale: Scale) -> Study:
         **cells.about(setting),
         differs=(
             "columns are the attacker's losses, on the network itself and (black-box, and the "
-            "correlations) on its training from another seed",
+            "correlations) on its training from another seed"
+            + (", which 1ofK and RO alone have here" if scale.frugal else ""),
             FAIR,
             "the scores behind `ce` and `dlr` are scaled so that a hit on a codeword leads by 10",
         ),
