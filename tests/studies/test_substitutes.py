@@ -79,13 +79,19 @@ def test_at_the_papers_size_kinds_attack_each_other_from_seeds_of_their_own(name
 
 @DATA
 @pytest.mark.parametrize(
-    ("name", "frugal", "whole"), [("transfer", 4, 8), ("ablation", 8, 10), ("objectives", 6, 8)]
+    ("names", "frugal", "whole"),
+    [
+        (["transfer"], 4, 8),
+        (["ablation"], 8, 10),
+        (["objectives"], 6, 8),
+        (["transfer", "correlation", "ablation", "objectives"], 11, 15),
+    ],
 )
-def test_fewer_trainings_do_at_the_papers_size(name: str, frugal: int, whole: int) -> None:
+def test_fewer_trainings_do_at_the_papers_size(names: list[str], frugal: int, whole: int) -> None:
     """For each seed, with the one-hot twins that say what can be learned."""
 
     def networks(scale: Scale) -> int:
-        behind = order(declare(name, scale).artifacts())
+        behind = order([each for name in names for each in declare(name, scale).artifacts()])
         return sum(isinstance(artifact, Model) for artifact in behind)
 
     paper = scale_of("paper")

@@ -25,11 +25,14 @@ def declare(scale: Scale) -> Study:
     images = scale.test_images(setting)
     cells = Cells(scale, images, partial(scale.fgsm, setting.eps))
     for row, model in four_encodings(scale).items():
+        alone = scale.frugal and row not in PAIR
+        # Without a twin it may have the seeds that `ablation` trains it from.
+        model = scale.kind("A", row, model) if alone else model
         twin = scale.substitute(model)
         for loss in LOSSES:
             only: dict[str, Any] = {"objectives": [loss]}
             cells.attacked(row, loss, model, panel="white-box", **only)
-            if scale.frugal and row not in PAIR:
+            if alone:
                 continue
             cells.attacked(row, f"{loss}, black-box", model, [twin], panel="black-box", **only)
             cells.correlated(row, loss, model, twin, **only)
