@@ -141,8 +141,8 @@ LEGEND = (
     (
         NO_EFFECT,
         "of every comparison the whole interval is nearer to 0 than the effect of note: half the "
-        "paper's effect, at most 2 points, or 0.05 for a correlation; of white-box attacks, of "
-        "the worst case.",
+        "paper's effect in that comparison, at most 2 points (0.05 for a correlation), which it is "
+        "where the paper has no figure; of white-box attacks, of the worst case.",
     ),
     (
         WORST,
