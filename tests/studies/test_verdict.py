@@ -46,6 +46,18 @@ def found(
     return Evidence(objective, part, middle, low, high, margin, note, 0.9, lost, 100, (0, 1, 2))
 
 
+def test_what_is_near_a_bound_is_undecided() -> None:
+    """Clean accuracy of 97.8 % [97.3, 98.2] is neither above 98 % nor "no effect"."""
+    near = found(-0.007, 0.002, None)
+    assert decide([near]) == NO_EFFECT
+    assert decide([replace(near, bound=True)]) == UNDECIDED
+    assert decide([replace(found(-0.03, -0.01), bound=True)]) == OPPOSITE
+    by_id = {claim.id: claim for claim in claims("transfer")}
+    assert all(part.bound for part in by_id["transfer-clean"].comparisons)
+    for name in ("transfer-mechanism", "transfer-black-box"):  # against 0, and against cells
+        assert not any(part.bound for part in by_id[name].comparisons)
+
+
 @pytest.mark.parametrize(
     ("verdict", "evidence"),
     [

@@ -54,6 +54,11 @@ class Comparison:
         """The cells of both sides."""
         return tuple(place for side in self.sides for place in side)
 
+    @property
+    def bound(self) -> bool:
+        """Whether one side is a number other than 0."""
+        return any(side for side in (self.greater, self.than) if not isinstance(side, tuple))
+
     def __str__(self) -> str:
         return f"{_words(self.greater, self.than)} over {_words(self.than, self.greater)}"
 

@@ -54,6 +54,8 @@ class Evidence:
             shows, in all comparisons at once; None for the paper's own, and for a weaker one.
         n: images behind it.
         seeds: of the trainings behind it.
+        bound: whether it is the distance from a number other than 0, such as 98 % of clean images:
+            to be near that is neither an effect nor none.
     """
 
     objective: str | None
@@ -67,6 +69,7 @@ class Evidence:
     lost: float | None
     n: int
     seeds: tuple[int, ...]
+    bound: bool = False
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT
 
@@ -86,7 +89,7 @@ class Evidence:
     @property
     def inside(self) -> bool:
         """The whole interval is nearer to 0 than the effect of note; only where 0 is the margin."""
-        if self.low is None or self.high is None or self.margin:
+        if self.low is None or self.high is None or self.margin or self.bound:
             return False
         return -self.note < self.low and self.high < self.note
 

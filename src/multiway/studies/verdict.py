@@ -337,6 +337,7 @@ def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
     return Evidence(
         part.objective, name, gap.value, low, high, part.comparison.by, note,
         round(gap.power(-margin if margin < 0 else note), 4), part.lost, gap.n, seeds,
+        part.comparison.bound,
     )  # fmt: skip
 
 
