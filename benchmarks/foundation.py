@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from datetime import date
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 
 import torch
@@ -122,7 +122,8 @@ def main() -> None:
     def row(name: str, value: str, limit: str) -> None:
         print(f"| {name} | {value} | {limit} |", flush=True)
 
-    for backbone, encoding in (("a", "1ofk"), ("a", "ro"), ("madry", "1ofk"), ("madry", "ro")):
+    kinds = product(("a", "c", "madry"), ("1ofk", "ro"))
+    for backbone, encoding in kinds:
         ours = Ours(data, backbone, encoding)
         value = ratio(ours.step, bare_step(data, backbone, encoding), rounds)
         row(f"our step / bare step, `{backbone}`, {encoding}", value, "1.05")

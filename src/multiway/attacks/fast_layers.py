@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from multiway.attacks.winograd import Winograd
 from multiway.checks import output_tensor
+from multiway.winograd import Winograd, WinogradConv2d
 
 __all__ = ["FastLayers", "fast_layers"]
 
@@ -23,7 +23,7 @@ FEW_CHANNELS, MANY_CHANNELS = 4, 16
 # Layers that take each value by itself. Backwards they are given values in another order where the
 # network is flattened behind them, and then take ten times as long as to put them in order first.
 ELEMENTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Softplus, nn.Sigmoid, nn.Tanh)
-# Bytes that the transformed weights of a network may have, 8 times those of its layers of 3 x 3.
+# Bytes that the transformed weights of a network may have, 4 times those of its layers of 3 x 3.
 TRANSFORMED = 2**30
 
 
@@ -152,8 +152,8 @@ def _watch(network: nn.Module, images: Tensor) -> tuple[Ran, Ran, Counter[Any]]:
         elif isinstance(module, nn.BatchNorm2d) and module.running_mean is not None:
             given.append((module, inputs[0]))
 
-    # Subclasses may do more than their weights say.
-    kinds = (nn.Conv2d, nn.BatchNorm2d)
+    # Other subclasses may do more than their weights say.
+    kinds = (nn.Conv2d, WinogradConv2d, nn.BatchNorm2d)
     layers = [layer for layer in network.modules() if type(layer) in kinds]
     handles = [layer.register_forward_hook(look) for layer in layers]
     try:
@@ -213,6 +213,7 @@ class _Convolution(nn.Conv2d):
 
     thin = False
     winograd: Winograd | None = None
+    transformed: Tensor | None = None
 
     @classmethod
     def like(cls, model: nn.Conv2d, bias: bool, channels_last: bool) -> _Convolution:
@@ -240,7 +241,7 @@ class _Convolution(nn.Conv2d):
         if not Winograd.suits(self):
             return 0
         made = Winograd(self)
-        size = made.ahead.nbytes + made.back.nbytes
+        size = made.side**2 * self.in_channels * self.out_channels * self.weight.element_size()
         if size > room:
             return 0
         self.winograd = made
@@ -249,16 +250,11 @@ class _Convolution(nn.Conv2d):
     def take_weights(self) -> None:
         """Follow weights that have changed."""
         if self.winograd is not None:
-            self.winograd.take(self.weight)
+            self.transformed = self.winograd.transform(self.weight)
 
     def forward(self, maps: Tensor) -> Tensor:
-        if (
-            self.winograd is not None
-            and maps.dtype == torch.float32
-            and not torch.is_autocast_enabled(maps.device.type)
-            and self.winograd.covers(maps)
-        ):
-            return self.winograd(maps, self.weight, self.bias)
+        if self.winograd is not None and self.winograd.covers(maps):
+            return self.winograd(maps, self.weight, self.bias, self.transformed)
         if self.thin and maps.ndim == 4 and maps.requires_grad and torch.is_grad_enabled():
             made: Tensor = _Thin.apply(  # type: ignore[no-untyped-call]
                 maps, self.weight, self.bias, self.stride, self.padding

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from multiway.classifier import EncodedClassifier
 from multiway.data import ImageSet, flip, pad_crop, to_float
@@ -19,6 +19,7 @@ from multiway.randomness import generator, isolated, seeded
 from multiway.training.adversary import InnerAttack
 from multiway.training.collectives import ASKED, WorkerLost, weigh_norms
 from multiway.training.distributed import Team, check_shares
+from multiway.training.layout import Layout
 from multiway.training.losses import outer_loss
 from multiway.training.measure import Watch, accuracy, robust_accuracy, watched_images
 from multiway.training.observers import Observer
@@ -31,10 +32,6 @@ __all__ = ["Job", "run_job"]
 
 # A loss this many times that of constant output has left the region where it could come back.
 DIVERGED = 1000.0
-# Convolutions between so many channels or more are faster on a CPU with the channels of a pixel
-# side by side in memory (a step of `a` or `c` takes .7 of the time); with fewer it hardly
-# matters.
-MANY_CHANNELS = 64
 
 
 @dataclass(frozen=True)
@@ -92,9 +89,7 @@ class _Training:
         self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
         self.validation, self.run = job.validation, run
         self.device, self.observer = device, observer
-        self.laid_out = torch.device(device).type == "cpu" and _has_many_channels(self.model)
-        if self.laid_out:
-            _lay_out(self.model, torch.channels_last)
+        self.layout = Layout(self.model) if torch.device(self.device).type == "cpu" else None
         self.optimizer = _optimizer(self.model, self.recipe)
         self.total = self.recipe.total_steps(len(job.train))
         self.per_epoch = self.recipe.steps_per_epoch(len(job.train))
@@ -126,6 +121,9 @@ class _Training:
                 f"{why} at step {self.progress.step + 1} of {self.total}; the state is kept in "
                 f"{self.run.state}: go on with --resume"
             ) from error
+        finally:
+            if self.layout is not None:
+                self.layout.undo()
 
     def _go(self, save_every: float) -> None:
         if kind_of(self.run.state) is not None:
@@ -164,8 +162,6 @@ class _Training:
             if self.observer is not None and self.team.first and due:
                 self.observer.step(progress.step, self.total, *self._means())
                 shown = now
-        if self.laid_out:
-            _lay_out(self.model, torch.contiguous_format)
         if not self.team.first:
             return
         if progress.ended and self.run.good.exists():
@@ -300,21 +296,6 @@ class _Training:
     def _save(self) -> None:
         if self.team.first:
             save_state(self.run.state, self.model, self.optimizer, self.progress)
-
-
-def _has_many_channels(model: nn.Module) -> bool:
-    """Whether a convolution of the model has many channels on both sides."""
-    return any(
-        isinstance(layer, nn.Conv2d) and min(layer.in_channels, layer.out_channels) >= MANY_CHANNELS
-        for layer in model.modules()
-    )
-
-
-def _lay_out(model: nn.Module, order: torch.memory_format) -> None:
-    """Put the weights of convolutions into an order in memory; their values stay."""
-    for layer in model.modules():
-        if isinstance(layer, nn.Conv2d):
-            layer.to(memory_format=order)  # type: ignore[call-overload]
 
 
 def _optimizer(model: EncodedClassifier, recipe: Recipe) -> torch.optim.Optimizer:

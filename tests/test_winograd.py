@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from multiway.attacks.fast_layers import fast_layers
-from multiway.attacks.winograd import TILE, Winograd, transforms
+from multiway.winograd import TILE, Winograd, transforms
 
 CHANNELS = 64
 
@@ -18,12 +19,6 @@ CHANNELS = 64
 def layer(kernel: int, padding: int, *, bias: bool = True, outputs: int = CHANNELS) -> nn.Conv2d:
     torch.manual_seed(kernel + padding)
     return nn.Conv2d(CHANNELS, outputs, kernel, padding=padding, bias=bias).requires_grad_(False)
-
-
-def transformed(convolution: nn.Conv2d) -> Winograd:
-    made = Winograd(convolution)
-    made.take(convolution.weight)
-    return made
 
 
 def nearly(found: Tensor, expected: Tensor) -> bool:
@@ -55,10 +50,32 @@ def test_outputs_and_gradients_are_those_of_a_convolution(
     slope = torch.randn_like(expected)
     (wanted,) = torch.autograd.grad(expected, maps, slope)
     convolution.float()
-    made = transformed(convolution)(maps, convolution.weight, convolution.bias)
+    made = Winograd(convolution)(maps, convolution.weight, convolution.bias)
     (found,) = torch.autograd.grad(made, maps, slope.float())
     assert nearly(made, expected)
     assert nearly(found, wanted)
+
+
+@pytest.mark.parametrize(("kernel", "padding"), [(3, 0), (3, 1), (5, 0), (5, 2)], ids=str)
+@pytest.mark.parametrize(("count", "height", "width"), [(1, 8, 8), (37, 9, 14), (5, 12, 12)])
+@pytest.mark.parametrize("trained", [("weight",), ("bias",), ("maps", "weight", "bias")], ids=str)
+def test_weights_have_the_slopes_of_a_convolution(
+    kernel: int, padding: int, count: int, height: int, width: int, trained: tuple[str, ...]
+) -> None:
+    """Also where images of an earlier turn lie in memory behind those of the last."""
+    convolution = layer(kernel, padding, outputs=72)
+    maps = torch.randn(count, CHANNELS, height, width)
+    assert convolution.bias is not None
+    named = {"maps": maps, "weight": convolution.weight, "bias": convolution.bias}
+    wrt = [named[name].requires_grad_() for name in trained]
+    outputs = Winograd(convolution)(maps, convolution.weight, convolution.bias)
+    slope = torch.randn_like(outputs)
+    found = torch.autograd.grad(outputs, wrt, slope)
+    exact = F.conv2d(
+        maps.double(), convolution.weight.double(), convolution.bias.double(), padding=padding
+    )
+    for one, wanted in zip(found, torch.autograd.grad(exact, wrt, slope.double()), strict=True):
+        assert nearly(one, wanted)
 
 
 def test_where_nothing_is_seen_nothing_comes_out() -> None:
@@ -66,8 +83,11 @@ def test_where_nothing_is_seen_nothing_comes_out() -> None:
     convolution = layer(5, 2, bias=False)
     maps = torch.zeros(3, CHANNELS, 20, 20)
     maps[1, 7, 4, 4] = 1e-30
-    made = transformed(convolution).filter(maps)
-    back = transformed(convolution).filter(maps, back=True)
+    winograd = Winograd(convolution)
+    weights = winograd.transform(convolution.weight)
+    made = winograd.filter(maps, weights)
+    back, _ = winograd.slopes(maps, weights, maps.shape, None, back=True)
+    assert back is not None
     for found in (made, back):
         reached = torch.zeros(3, 20, 20, dtype=torch.bool)
         reached[1, 2:7, 2:7] = True
@@ -77,22 +97,26 @@ def test_where_nothing_is_seen_nothing_comes_out() -> None:
 def test_what_is_no_number_stays_none() -> None:
     maps = torch.zeros(1, CHANNELS, 8, 8)
     maps[0, 0, 4, 4] = torch.nan
-    assert transformed(layer(3, 1)).filter(maps)[0, :, 3:6, 3:6].isnan().all()
-
-
-def test_its_gradient_can_be_differentiated_again() -> None:
     convolution = layer(3, 1)
-    made = transformed(convolution)
+    winograd = Winograd(convolution)
+    weights = winograd.transform(convolution.weight)
+    assert winograd.filter(maps, weights)[0, :, 3:6, 3:6].isnan().all()
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_its_gradient_can_be_differentiated_again(trained: bool) -> None:
+    convolution = layer(3, 1).requires_grad_(trained)
+    made = Winograd(convolution)
     maps = torch.randn(2, CHANNELS, 8, 8, requires_grad=True)
+    wrt = [maps, convolution.weight] if trained else [maps]
 
-    def twice(run: object) -> Tensor:
-        outputs = run(maps) if callable(run) else maps
-        (slope,) = torch.autograd.grad(outputs.pow(3).sum(), maps, create_graph=True)
-        (again,) = torch.autograd.grad(slope.square().sum(), maps)
-        return again
+    def twice(run: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        slopes = torch.autograd.grad(run(maps).pow(3).sum(), wrt, create_graph=True)
+        return torch.autograd.grad([slope.square().sum() for slope in slopes], wrt)
 
-    exact = twice(convolution)
-    assert nearly(twice(lambda x: made(x, convolution.weight, convolution.bias)), exact)
+    found = twice(lambda x: made(x, convolution.weight, convolution.bias))
+    for one, exact in zip(found, twice(convolution), strict=True):
+        assert nearly(one, exact)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +194,8 @@ def test_layers_of_half_precision_are_left_to_pytorch() -> None:
 
 def test_transformed_weights_have_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     model, images = network(), torch.rand(5, 1, 12, 12)
-    # Enough for the last one alone, of 2 x 36 x 64 x 64 numbers.
-    monkeypatch.setattr("multiway.attacks.fast_layers.TRANSFORMED", 2 * 36 * 64 * 64 * 4)
+    # Enough for the last one alone, of 36 x 64 x 64 numbers.
+    monkeypatch.setattr("multiway.attacks.fast_layers.TRANSFORMED", 36 * 64 * 64 * 4)
     used = [fast.winograd is not None for _, _, fast in fast_layers(model, images).convolutions]
     assert used == [False, False, True]
 
