@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 DEV := .venv/.dev
 
-.PHONY: demo test fuzz check docs figures benchmark format wheel clean
+.PHONY: demo test fuzz check docs figures results benchmark format wheel clean
 
 demo: $(READY)
 	$(BIN)/multiway demo --out multiway-demo
@@ -38,6 +38,11 @@ format: $(DEV)
 
 figures: $(READY)
 	$(BIN)/python -c 'from pathlib import Path; from multiway.report.intro import draw_intro; draw_intro(Path("docs/figures/intro.svg"))'
+
+# The pages that say what results/ holds.
+results: $(READY)
+	$(BIN)/multiway report results --out multiway-results.html --markdown docs/results.md
+	$(BIN)/python -c 'import multiway.report as r, multiway.studies as s; r.insert_lines("README.md", r.read_findings("results", s.read_folder("results")))'
 
 benchmark: $(DEV)
 	$(BIN)/python benchmarks/foundation.py

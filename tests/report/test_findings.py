@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from multiway.errors import UnusableFile
-from multiway.report.findings import FIGURE, FILE, read_findings
+from multiway.report.findings import FIGURE, FILE, insert_lines, read_findings
 from multiway.report.summary import found_text
 from multiway.results import Cell
 from multiway.studies.evidence import HOLDS, Evidence
@@ -70,6 +70,26 @@ def test_the_answer_names_the_study_of_a_cell(tmp_path: Path) -> None:
     )
     answer = ("One.", "It is 98.0 [97.0, 99.0] % clean, +30.5 points [25.0, 36.0].")
     assert read_findings(tmp_path, [first, second]).answer == answer
+
+
+def test_a_list_goes_between_its_marks_however_often(tmp_path: Path) -> None:
+    first, _ = results()
+    write(tmp_path, "All.\n\n## in ten lines\n\n- Clean: {RO | clean}.\n- Two.\n\n## intro-cpu\n")
+    found = read_findings(tmp_path, [replace(first, name="intro")])
+    assert found.lines == "- Clean: 98.0 [97.0, 99.0] %.\n- Two."
+    page = tmp_path / "page.md"
+    page.write_text("# Ä\n<!-- in ten lines -->\nold\n<!-- end -->\nafter\n")
+    for _ in range(2):
+        insert_lines(page, found)
+        expected = f"# Ä\n<!-- in ten lines -->\n{found.lines}\n<!-- end -->\nafter\n"
+        assert page.read_text() == expected
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
+    (page := tmp_path / "page.md").write_text("# Page\n<!-- in ten lines -->\n")
+    with pytest.raises(UnusableFile, match="lacks the lines <!-- in ten lines --> and <!-- end"):
+        insert_lines(page, read_findings(tmp_path, []))
+    assert page.read_text() == "# Page\n<!-- in ten lines -->\n"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from multiway.report.demo import DemoFindings, demo_page
 from multiway.report.diagnosis import BADGES, diagnosis_section
 from multiway.report.dot_plot import draw_dots
 from multiway.report.figures import draw
-from multiway.report.findings import Findings, read_findings
+from multiway.report.findings import Findings, insert_lines, read_findings
 from multiway.report.heat_map import draw_heat_map
 from multiway.report.image_grids import draw_corruption_examples, draw_marked, draw_saliency
 from multiway.report.landscape_page import MOST_LANDSCAPES, write_landscape_page
@@ -36,6 +36,7 @@ __all__ = [
     "draw_marked",
     "draw_saliency",
     "draw_trade_off",
+    "insert_lines",
     "read_findings",
     "result_tables",
     "save_both",

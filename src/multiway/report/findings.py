@@ -1,8 +1,9 @@
 """What people conclude from published results, in their own words; the figures are filled in.
 
 A folder of results may hold `findings.md`: an answer to the whole, then under the heading
-`## STUDY-SCALE` what a study found and why. Figures are named in braces and come from the results,
-so that no sentence keeps a figure that was measured again:
+`## STUDY-SCALE` what a study found and why, and under `## in ten lines` a list for other pages.
+Figures are named in braces and come from the results, so that no sentence keeps a figure that was
+measured again:
 
     {transfer-black-box | A-RO over A-1ofK | own}      of a claim: +33.9 points [31.1, 36.7]
     {-transfer-black-box | A-RO over A-1ofK | own}     its sides exchanged: -33.9 points [...]
@@ -21,15 +22,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from multiway.errors import UnusableFile
-from multiway.files import kind_of, read_text
+from multiway.files import kind_of, read_text, write_atomic
 from multiway.report.summary import found_text, identity
 from multiway.results import METRICS, Cell
 from multiway.studies.evidence import Evidence
 from multiway.studies.result import StudyResult
 
-__all__ = ["FILE", "Findings", "read_findings"]
+__all__ = ["FILE", "Findings", "insert_lines", "read_findings"]
 
 FILE = "findings.md"
+LINES = "in ten lines"
+# Between these a page has the list; what is written there by hand is lost.
+BEGIN, END = f"<!-- {LINES} -->", "<!-- end -->"
 HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 FIGURE = re.compile(r"\{([^{}]*)\}")
 
@@ -41,10 +45,12 @@ class Findings:
     Attributes:
         answer: to the whole, in paragraphs.
         studies: by `STUDY-SCALE`, what it found and why.
+        lines: the whole as a list in Markdown, an item a line.
     """
 
     answer: tuple[str, ...] = ()
     studies: Mapping[str, str] = field(default_factory=dict)
+    lines: str = ""
 
     def of(self, result: StudyResult) -> str:
         """What a study found; where nobody has put it into words, what its verdicts say."""
@@ -65,8 +71,11 @@ def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Finding
         return Findings()
     known = {identity(result): result for result in results}
     first, *rest = HEADING.split(read_text(path))
-    studies = {}
+    studies, lines = {}, ""
     for name, text in zip(rest[::2], rest[1::2], strict=True):
+        if name == LINES:
+            lines = _filled(path, text.strip(), known, None)
+            continue
         if name not in known:
             raise UnusableFile(
                 path, f"{path}: there is no result {name} beside it; {', '.join(known)} are there"
@@ -74,7 +83,22 @@ def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Finding
         studies[name] = _filled(path, " ".join(text.split()), known, known[name])
     paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", first)]
     answer = tuple(_filled(path, each, known, None) for each in paragraphs if each[:1] not in "#")
-    return Findings(answer, studies)
+    return Findings(answer, studies, lines)
+
+
+def insert_lines(page: Path | str, findings: Findings) -> None:
+    """Write the list of the findings into a Markdown page, between its marks.
+
+    Raises:
+        UnusableFile: the page has not both marks.
+    """
+    path = Path(page)
+    before, begin, rest = read_text(path).partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise UnusableFile(path, f"{path} lacks the lines {BEGIN} and {END}; write them into it")
+    text = f"{before}{begin}\n{findings.lines}\n{end}{after}"
+    write_atomic(path, text.encode())
 
 
 def _filled(
