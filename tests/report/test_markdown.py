@@ -15,6 +15,7 @@ from multiway.report.markdown import escape, study_markdown, write_markdown, wri
 from multiway.report.summary import (
     SMOKE,
     found_text,
+    open_claims,
     progress_text,
     summary_rows,
     unmeasured_text,
@@ -157,6 +158,27 @@ def test_studies_without_a_result_are_named() -> None:
     assert ", `controls`, " in text  # which the paper lacks
     everything = [replace(transfer(), name=name) for name, _, _ in headings()]
     assert unmeasured_text(everything) == ""
+
+
+def test_what_would_decide_is_listed_with_its_price(tmp_path: Path) -> None:
+    """6 of 12 hours' worth of seeds; images that are too few; and what is decided."""
+    holds = verdict(HOLDS)
+    (seen,) = holds.evidence
+    seen = replace(seen, difference=0.01, low=-0.1, high=0.12, seeds=(0, 1, 2, 3))
+    open_one = replace(holds, verdict=UNDECIDED, evidence=(seen,), needs=10, text="A | B.")
+    few = replace(open_one, claim="few", needs=None)
+    made = replace(provenance(), minutes=480.0, seeds=(0, 1, 2, 3, 4, 5, 6, 7))
+    base = replace(result(), scale="cpu", provenance=made)
+    found = replace(base, verdicts=(open_one, few, holds))
+    (claim,) = open_claims([found])
+    assert (claim.seeds, claim.verdict.needs, claim.hours) == (4, 10, pytest.approx(6.0))
+    write_results_page(tmp_path / "results.md", [found], tmp_path)
+    text = shown((tmp_path / "results.md").read_text())
+    assert "Of 2 undecided claims 1 lack images" in text
+    assert f"{base.name}-cpu A | B. 4 10 6.0" in text
+    decided = replace(base, verdicts=(holds,))
+    write_results_page(tmp_path / "results.md", [decided], tmp_path)
+    assert "What would decide what is undecided" not in shown((tmp_path / "results.md").read_text())
 
 
 def test_counts_say_of_how_many() -> None:

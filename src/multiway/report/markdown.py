@@ -21,13 +21,15 @@ from multiway.report.summary import (
     counts_text,
     identity,
     made_rows,
+    open_claims,
     progress_text,
     summary_rows,
     unmeasured_text,
     verdict_text,
 )
 from multiway.report.tables import result_tables
-from multiway.studies.result import KINDS, StudyResult, Verdict
+from multiway.studies.evidence import UNDECIDED
+from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 
 __all__ = ["INDEX", "escape", "study_markdown", "write_markdown", "write_results_page"]
 
@@ -204,8 +206,36 @@ def write_results_page(
         parts.append(f'<details markdown="1"><summary>{DETAILS}</summary>')
         parts += _figures_and_facts(result, "**{}**")
         parts.append("</details>")
-    write_atomic(path, ("\n\n".join(filter(None, [*parts, *_words()])) + "\n").encode())
+    parts += [*_open(results), *_words()]
+    write_atomic(path, ("\n\n".join(filter(None, parts)) + "\n").encode())
     return [path, *written]
+
+
+def _open(results: Sequence[StudyResult]) -> list[str]:
+    """What is undecided, and what would decide it."""
+    lacking = open_claims(results)
+    undecided = verdict_counts(results)[UNDECIDED]
+    if not undecided:
+        return []
+    rows = [
+        [
+            f"[{escape(each.id)}](#{each.id})",
+            escape(each.verdict.text, code=True),
+            str(each.seeds),
+            str(each.verdict.needs),
+            f"{each.hours:.1f}",
+        ]
+        for each in lacking
+    ]
+    columns = ["study", "claim", "trainings", "would decide", "hours of one core, at most"]
+    return [
+        '<a id="undecided"></a>\n\n## What would decide what is undecided',
+        f"Of {undecided} undecided claims {undecided - len(lacking)} lack images: no number of "
+        f"trainings decides them. The other {len(lacking)} lack trainings, and the hours are what "
+        "their whole study would take for these, at its pace. Trainings that are added after a "
+        "look at the figures want a correction of the intervals.",
+        *([_table(columns, rows)] if rows else []),
+    ]
 
 
 def _cells(row: SummaryRow) -> list[str]:

@@ -27,8 +27,9 @@ from multiway.studies.evidence import (
 from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 
 __all__ = [
-    "LEGEND", "MARKS", "SMOKE", "SummaryRow", "counts_text", "difference_text", "found_text",
-    "identity", "made_rows", "progress_text", "summary_rows", "unmeasured_text", "verdict_text",
+    "LEGEND", "MARKS", "SMOKE", "OpenClaim", "SummaryRow", "counts_text", "difference_text",
+    "found_text", "identity", "made_rows", "open_claims", "progress_text", "summary_rows",
+    "unmeasured_text", "verdict_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -218,6 +219,36 @@ class SummaryRow:
     def chart(self) -> Markup:
         """The differences on a line, with the paper's beside them."""
         return _chart(self.verdict)
+
+
+@dataclass(frozen=True)
+class OpenClaim:
+    """A claim that more trainings would decide.
+
+    Attributes:
+        id: of the study's part of the page.
+        seeds: of its trainings now; `verdict.needs` would decide it.
+        hours: of one core for those that are missing, at the pace of its study. At most: the
+            study measures more with each seed than this claim needs.
+    """
+
+    id: str
+    verdict: Verdict
+    seeds: int
+    hours: float
+
+
+def open_claims(results: Sequence[StudyResult]) -> list[OpenClaim]:
+    """Undecided claims that lack trainings, not images; the cheapest first."""
+    found = []
+    for result in results:
+        a_seed = result.provenance.minutes / 60 / max(len(result.provenance.seeds), 1)
+        for verdict in result.verdicts:
+            if verdict.verdict == UNDECIDED and verdict.needs is not None:
+                seeds = max(len(each.seeds) for each in verdict.evidence)
+                hours = (verdict.needs - seeds) * a_seed
+                found.append(OpenClaim(identity(result), verdict, seeds, hours))
+    return sorted(found, key=lambda each: each.hours)
 
 
 def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
