@@ -23,15 +23,14 @@ from itertools import cycle
 from pathlib import Path
 
 import torch
-from timing import Turns, digits
+from timing import Turns, digits, started
 from torch import nn
 
 from multiway.backbones import build_backbone
 from multiway.data import ImageSet
 from multiway.encoding import Encoding
 from multiway.statistics import median
-from multiway.training import Recipe, Team, open_run, prepare
-from multiway.training.loop import _Training
+from multiway.training import Recipe, open_run, prepare
 
 BATCH = 128
 STEPS = 10
@@ -50,8 +49,7 @@ def ours(
     )  # fmt: skip
     job = prepare(data, backbone, encoding, recipe)
     run = open_run(folder / f"{backbone}-{encoding}-{objective}", job.config, resume=False)
-    training = _Training(job, run, "cpu", None, Team())
-    training.model.train()
+    training = started(job, run)
     batches = cycle(torch.split(torch.randperm(len(data)), BATCH))
     return lambda: training._step(next(batches))
 

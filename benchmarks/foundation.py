@@ -20,7 +20,7 @@ from itertools import cycle, product
 from pathlib import Path
 
 import torch
-from timing import Contender, Turns, digits
+from timing import Contender, Turns, digits, started
 from torch import nn
 
 from multiway.backbones import build_backbone
@@ -28,8 +28,7 @@ from multiway.classifier import EncodedClassifier
 from multiway.codebook import Codebook
 from multiway.data import ImageSet
 from multiway.encoding import Encoding
-from multiway.training import Recipe, Team, open_run, prepare
-from multiway.training.loop import _Training
+from multiway.training import Recipe, open_run, prepare
 
 BATCH = 64
 
@@ -42,8 +41,7 @@ class Ours:
         job = prepare(data, backbone, encoding, recipe)
         self.folder = tempfile.TemporaryDirectory()
         run = open_run(Path(self.folder.name) / "run", job.config, resume=False)
-        self.training = _Training(job, run, "cpu", None, Team())
-        self.training.model.train()
+        self.training = started(job, run)
         self.batches = cycle(torch.split(torch.randperm(len(data)), BATCH))
 
     def step(self) -> None:

@@ -7,6 +7,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -14,12 +15,27 @@ import torch
 
 from multiway.data import ImageSet
 from multiway.statistics import Interval, median
+from multiway.training import Job, Run, Team
+from multiway.training.layout import laid_out
+from multiway.training.loop import _Training
 
 Contender = Callable[[], object]
 
 # Processes begin as copies of one that has imported everything and computed nothing.
 START = multiprocessing.get_context("forkserver")
 IMPORTED = ["torch", "multiway.attacks", "foolbox", "torchattacks", "pyautoattack", "art.attacks"]
+
+
+# What lasts as long as the benchmark.
+LASTING = ExitStack()
+
+
+def started(job: Job, run: Run) -> _Training:
+    """A training that is ready for its first step, laid out as `run_job` does it."""
+    LASTING.enter_context(laid_out(job.model, "cpu"))
+    training = _Training(job, run, "cpu", None, Team())
+    training.model.train()
+    return training
 
 
 class Turns:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from multiway.attacks.fast_layers import fast_layers
-from multiway.winograd import TILE, Winograd, transforms
+from multiway.winograd import TILE, Winograd, WinogradConv2d, transforms
 
 CHANNELS = 64
 
@@ -78,20 +78,28 @@ def test_weights_have_the_slopes_of_a_convolution(
         assert nearly(one, wanted)
 
 
-def test_where_nothing_is_seen_nothing_comes_out() -> None:
-    """Of a rounding error the sign would be ascended, and counted in correlations."""
-    convolution = layer(5, 2, bias=False)
-    maps = torch.zeros(3, CHANNELS, 20, 20)
-    maps[1, 7, 4, 4] = 1e-30
+@pytest.mark.parametrize(("kernel", "padding"), [(5, 2), (5, 0), (5, 4), (3, 1), (3, 0)], ids=str)
+def test_where_nothing_is_seen_nothing_comes_out(kernel: int, padding: int) -> None:
+    """Of a rounding error the sign would be ascended, and counted in correlations.
+
+    There are more images than run together.
+    """
+    convolution = layer(kernel, padding, bias=False)
     winograd = Winograd(convolution)
     weights = winograd.transform(convolution.weight)
-    made = winograd.filter(maps, weights)
-    back, _ = winograd.slopes(maps, weights, maps.shape, None, back=True)
+    some = torch.zeros(7, CHANNELS, 20, 20)
+    some[1, 7, 4, 4] = some[6, 0, 0, 19] = 1e-30
+    kept = (some != 0).any(dim=1, keepdim=True).float()
+    seen = F.conv2d(kept, torch.ones(1, 1, kernel, kernel), padding=padding) > 0
+    assert torch.equal((winograd.filter(some, weights) != 0).any(dim=1, keepdim=True), seen)
+    size = 20 + kernel - 1 - 2 * padding
+    back, none = winograd.slopes(
+        some, weights, torch.Size((7, CHANNELS, size, size)), None, back=True
+    )
     assert back is not None
-    for found in (made, back):
-        reached = torch.zeros(3, 20, 20, dtype=torch.bool)
-        reached[1, 2:7, 2:7] = True
-        assert torch.equal((found != 0).any(dim=1), reached)
+    assert none is None
+    reached = F.conv_transpose2d(kept, torch.ones(1, 1, kernel, kernel), padding=padding) > 0
+    assert torch.equal((back != 0).any(dim=1, keepdim=True), reached)
 
 
 def test_what_is_no_number_stays_none() -> None:
@@ -100,7 +108,54 @@ def test_what_is_no_number_stays_none() -> None:
     convolution = layer(3, 1)
     winograd = Winograd(convolution)
     weights = winograd.transform(convolution.weight)
-    assert winograd.filter(maps, weights)[0, :, 3:6, 3:6].isnan().all()
+    back, _ = winograd.slopes(maps, weights, maps.shape, None, back=True)
+    assert back is not None
+    for found in (winograd.filter(maps, weights), back):
+        assert found[0, :, 3:6, 3:6].isnan().all()
+
+
+def test_a_layer_that_trains_uses_it_where_there_are_tiles_enough() -> None:
+    """Transforming the weights in every step would cost more than few tiles save."""
+    convolution = WinogradConv2d(CHANNELS, CHANNELS, 5)
+    plain = nn.Conv2d(CHANNELS, CHANNELS, 5)
+    plain.load_state_dict(convolution.state_dict())
+    for count, same in ((15, True), (16, False)):  # of 16 tiles each
+        maps = torch.randn(count, CHANNELS, 20, 20)
+        assert torch.equal(convolution(maps), plain(maps)) is same
+        assert nearly(convolution(maps), plain(maps))
+    assert convolution(maps[:0]).shape == (0, CHANNELS, 16, 16)
+
+
+def test_what_follows_may_change_its_outputs_in_place() -> None:
+    convolution = WinogradConv2d(CHANNELS, CHANNELS, 3, padding=1)
+    maps = torch.randn(64, CHANNELS, 8, 8)
+    outputs = convolution(maps)
+    outputs += maps
+    nn.ReLU(inplace=True)(outputs).square().sum().backward()
+    plain = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1)
+    plain.load_state_dict(convolution.state_dict())
+    (plain(maps) + maps).relu().square().sum().backward()
+    for one, other in zip(convolution.parameters(), plain.parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert nearly(one.grad, other.grad)
+
+
+def test_a_layer_that_is_kept_out_of_half_precision_stays_exact() -> None:
+    """The weights are transformed, and slopes go back, where autocast has its way."""
+    convolution = layer(3, 1).requires_grad_()
+    assert convolution.bias is not None
+    maps = torch.randn(3, CHANNELS, 8, 8)
+    with torch.autocast("cpu", torch.bfloat16):
+        winograd = Winograd(convolution)
+        weights = winograd.transform(convolution.weight)
+        with torch.autocast("cpu", enabled=False):
+            found = winograd(maps, convolution.weight, convolution.bias, weights)
+        (slope,) = torch.autograd.grad(found.square().sum(), convolution.weight)
+    expected = convolution(maps)
+    assert found.dtype == slope.dtype == torch.float32
+    assert nearly(found, expected)
+    assert nearly(slope, torch.autograd.grad(expected.square().sum(), convolution.weight)[0])
 
 
 @pytest.mark.parametrize("trained", [False, True])
@@ -194,10 +249,14 @@ def test_layers_of_half_precision_are_left_to_pytorch() -> None:
 
 def test_transformed_weights_have_their_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     model, images = network(), torch.rand(5, 1, 12, 12)
-    # Enough for the last one alone, of 36 x 64 x 64 numbers.
-    monkeypatch.setattr("multiway.attacks.fast_layers.TRANSFORMED", 36 * 64 * 64 * 4)
-    used = [fast.winograd is not None for _, _, fast in fast_layers(model, images).convolutions]
-    assert used == [False, False, True]
+    # Those of 5 x 5 have 64 x 64 x 64 numbers, those of 3 x 3 after them 36 x 64 x 64.
+    for room, used in (
+        (36, [False, False, True]), (64, [False, True, False]), (99, [False, True, False]),
+        (100, [False, True, True]),
+    ):  # fmt: skip
+        monkeypatch.setattr("multiway.attacks.fast_layers.TRANSFORMED", room * 64 * 64 * 4)
+        layers = fast_layers(model, images)
+        assert [fast.winograd is not None for _, _, fast in layers.convolutions] == used
 
 
 def test_gradients_reach_an_activation_in_its_own_order() -> None:

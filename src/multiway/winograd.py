@@ -10,6 +10,9 @@ is all transposed; of a tile's slopes dy, those of its pixels and its share in t
 
     dx = B [ (G w G^T) * (A dy A^T) ] B^T        dw = G^T [ (B^T x B) * (A dy A^T) ] G
 
+What must be zero in outputs and in dx is so to the last bit; a weight that sees nothing may get a
+slope of a rounding error.
+
 References:
     Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2016.
 """
@@ -21,7 +24,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, autocast, nn
 from torch.nn.grad import conv2d_input, conv2d_weight
 
 __all__ = ["Winograd", "WinogradConv2d", "transforms"]
@@ -36,6 +39,9 @@ POINTS = {3: (0.0, 1.0, -1.0, 2.0, -2.0), 5: (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0
 FEWEST_CHANNELS = 64
 # Tiles that run together: more do not fit the cache, with fewer the weights are read too often.
 TOGETHER = 64
+# With fewer tiles in all, transforming weights in every step costs what is saved (512 channels,
+# 4 x 4: 16 images take 3.7 of the plain time, 128 take 1.0).
+FEWEST_TILES = 256
 # Outputs that may be computed for each one that is needed, where tiles reach beyond the edge.
 WASTE = 1.6
 
@@ -105,17 +111,23 @@ class Winograd:
     def covers(self, maps: Tensor) -> bool:
         """Whether images [N, C, H, W] stay in float32, and tiles fit them with little waste."""
         exact = maps.dtype == torch.float32 and not torch.is_autocast_enabled(maps.device.type)
-        if maps.ndim != 4 or not exact:
+        if maps.ndim != 4 or not len(maps) or not exact:
             return False
         cut = _Cut(self, maps.shape)
         computed = cut.down * cut.along * TILE**2
         return min(cut.rows, cut.columns) > 0 and computed <= WASTE * cut.rows * cut.columns
 
+    def tiles(self, maps: Tensor) -> int:
+        """How many tiles images [N, C, H, W] are cut into."""
+        cut = _Cut(self, maps.shape)
+        return cut.count * cut.down * cut.along
+
     @torch.no_grad()
     def transform(self, weight: Tensor) -> Tensor:
         """G w G^T of the weights [K, C, r, r], as [s^2, C, K]."""
         _, gain, _ = _planes(self.kernel)
-        moved = gain.to(weight) @ weight.reshape(-1, self.kernel**2).t()
+        with _exactly(weight):
+            moved = gain.to(weight) @ weight.reshape(-1, self.kernel**2).t()
         return moved.view(self.side**2, *weight.shape[:2]).transpose(1, 2).contiguous()
 
     def __call__(
@@ -179,7 +191,7 @@ class Winograd:
         moved = slope.new_empty(self.side**2, cut.tiles, outputs)
         products = slope.new_empty(self.side**2, cut.tiles, cut.channels)
         pixels = torch.empty_like(products)
-        to_weights = torch.zeros_like(transformed)
+        to_weights = None if maps is None else torch.zeros_like(transformed)
         to_images = slope.new_empty(cut.count, *sizes[2:], cut.channels) if back else None
         for start in range(0, cut.count, cut.images):
             part = slope[start : start + cut.images].permute(0, 2, 3, 1)
@@ -187,7 +199,7 @@ class Winograd:
             frame[len(part) :] = 0  # the last turn may have fewer images
             laid.copy_(_in_blocks(frame, cut.down, cut.along))
             torch.mm(output, laid.view(TILE**2, -1), out=moved.view(self.side**2, -1))
-            if look is not None:
+            if look is not None and to_weights is not None:
                 to_weights.baddbmm_(look.at(start).transpose(1, 2), moved)
             if to_images is not None:
                 torch.bmm(moved, transformed.transpose(1, 2), out=products)
@@ -196,11 +208,11 @@ class Winograd:
                 into.copy_(self._overlaid(pixels, cut)[: len(part)])
                 if _has_blanks(part):
                     into.mul_(self._seen(part)[..., None])
+        images = None if to_images is None else to_images.permute(0, 3, 1, 2)
+        if to_weights is None:
+            return images, None
         weights = gain @ to_weights.transpose(1, 2).reshape(self.side**2, -1)
-        return (
-            None if to_images is None else to_images.permute(0, 3, 1, 2),
-            weights.t().reshape(outputs, cut.channels, self.kernel, self.kernel),
-        )
+        return images, weights.t().reshape(outputs, cut.channels, self.kernel, self.kernel)
 
     def _overlaid(self, pixels: Tensor, cut: _Cut) -> Tensor:
         """The sum of tiles [s^2, tiles, C], each where it lies, as images [n, H, W, C]."""
@@ -285,6 +297,11 @@ def _has_blanks(maps: Tensor) -> bool:
     return not bool(maps.abs().sum(dim=3).all())
 
 
+def _exactly(tensor: Tensor) -> autocast:
+    """Half precision would leave little of the transforms, also where a layer is kept out of it."""
+    return autocast(tensor.device.type, enabled=False)
+
+
 class _Convolve(torch.autograd.Function):
     """A convolution and its slopes."""
 
@@ -300,7 +317,9 @@ class _Convolve(torch.autograd.Function):
         needed = ctx.needs_input_grad[1]
         ctx.save_for_backward(maps if needed else None, weight, transformed)
         ctx.sizes, ctx.winograd = maps.shape, winograd
-        made = winograd.filter(maps, transformed)
+        with _exactly(maps):
+            # Detached, because what is a view may not be changed in place by the next layer.
+            made = winograd.filter(maps, transformed).detach()
         return made if bias is None else made.add_(bias.view(-1, 1, 1))
 
     @staticmethod
@@ -308,12 +327,14 @@ class _Convolve(torch.autograd.Function):
         (maps, weight, transformed), (slope,), winograd = ctx.saved_tensors, slopes, ctx.winograd
         to_maps, to_weight, to_bias = ctx.needs_input_grad[:3]
         bias = slope.sum(dim=(0, 2, 3)) if to_bias else None
+        images = weights = None
         if not torch.is_grad_enabled():
-            images, weights = winograd.slopes(slope, transformed, ctx.sizes, maps, to_maps)
-            return images, weights if to_weight else None, bias, None, None
+            if to_maps or to_weight:
+                with _exactly(slope):
+                    images, weights = winograd.slopes(slope, transformed, ctx.sizes, maps, to_maps)
+            return images, weights, bias, None, None
         # To be differentiated again by networks that take a gradient inside `forward`.
         options: dict[str, int] = {"padding": winograd.padding}
-        images = weights = None
         if to_maps:
             images = conv2d_input(  # type: ignore[no-untyped-call]
                 ctx.sizes, weight, slope, **options
@@ -326,10 +347,10 @@ class _Convolve(torch.autograd.Function):
 
 
 class WinogradConv2d(nn.Conv2d):
-    """A convolution that is computed so wherever its images suit."""
+    """A convolution that is computed so wherever its images suit, with weights that may change."""
 
     def forward(self, maps: Tensor) -> Tensor:
         winograd = Winograd(self)
-        if winograd.covers(maps):
+        if winograd.covers(maps) and winograd.tiles(maps) >= FEWEST_TILES:
             return winograd(maps, self.weight, self.bias)
         return super().forward(maps)

@@ -19,7 +19,7 @@ from multiway.randomness import generator, isolated, seeded
 from multiway.training.adversary import InnerAttack
 from multiway.training.collectives import ASKED, WorkerLost, weigh_norms
 from multiway.training.distributed import Team, check_shares
-from multiway.training.layout import Layout
+from multiway.training.layout import laid_out
 from multiway.training.losses import outer_loss
 from multiway.training.measure import Watch, accuracy, robust_accuracy, watched_images
 from multiway.training.observers import Observer
@@ -73,7 +73,9 @@ def run_job(
             trains in the same directory; the last good state is kept.
     """
     team = team or Team()
-    with isolated(), run.alone() if team.first else contextlib.nullcontext():
+    device = team.device if team.size > 1 else device
+    alone = run.alone() if team.first else contextlib.nullcontext()
+    with isolated(), alone, laid_out(job.model, device):
         _Training(job, run, device, observer, team).go(save_every)
     return job.model
 
@@ -85,11 +87,10 @@ class _Training:
         self, job: Job, run: Run, device: torch.device | str, observer: Observer | None, team: Team
     ) -> None:
         check_shares(team.size, job.recipe.batch_size)
-        self.team, device = team, team.device if team.size > 1 else device
+        self.team = team
         self.model, self.recipe, self.seed = job.model.to(device), job.recipe, job.seed
         self.validation, self.run = job.validation, run
         self.device, self.observer = device, observer
-        self.layout = Layout(self.model) if torch.device(self.device).type == "cpu" else None
         self.optimizer = _optimizer(self.model, self.recipe)
         self.total = self.recipe.total_steps(len(job.train))
         self.per_epoch = self.recipe.steps_per_epoch(len(job.train))
@@ -121,9 +122,6 @@ class _Training:
                 f"{why} at step {self.progress.step + 1} of {self.total}; the state is kept in "
                 f"{self.run.state}: go on with --resume"
             ) from error
-        finally:
-            if self.layout is not None:
-                self.layout.undo()
 
     def _go(self, save_every: float) -> None:
         if kind_of(self.run.state) is not None:
