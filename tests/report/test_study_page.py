@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, Page, expect
 from browser import silent_page
 from multiway.report.markdown import study_markdown
 from multiway.report.study_page import write_study_page
-from multiway.report.summary import LEGEND, SMOKE
+from multiway.report.legend import LEGEND
+from multiway.report.summary import SMOKE
 from multiway.report.tables import result_tables
 from multiway.studies.evidence import HOLDS, ONLY_OWN
 from multiway.studies.result import StudyResult

@@ -12,9 +12,9 @@ from multiway.files import make_directory, write_atomic
 from multiway.report.figures import draw
 from multiway.report.findings import Findings
 from multiway.report.labels import facts
+from multiway.report.legend import LEGEND
 from multiway.report.style import save_figure
 from multiway.report.summary import (
-    LEGEND,
     MARKS,
     SMOKE,
     SummaryRow,

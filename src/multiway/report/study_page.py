@@ -14,10 +14,10 @@ from multiway import __version__
 from multiway.report.figures import draw
 from multiway.report.findings import Findings
 from multiway.report.labels import UNGUIDED
+from multiway.report.legend import LEGEND
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
 from multiway.report.summary import (
-    LEGEND,
     MARKS,
     SMOKE,
     identity,
