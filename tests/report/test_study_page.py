@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browser import silent_page
+from multiway.report.legend import LEGEND
 from multiway.report.markdown import study_markdown
 from multiway.report.study_page import write_study_page
-from multiway.report.legend import LEGEND
 from multiway.report.summary import SMOKE
 from multiway.report.tables import result_tables
 from multiway.studies.evidence import HOLDS, ONLY_OWN
