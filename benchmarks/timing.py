@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import statistics
 import time
@@ -28,6 +29,7 @@ IMPORTED = ["torch", "multiway.attacks", "foolbox", "torchattacks", "pyautoattac
 
 # What lasts as long as the benchmark.
 LASTING = ExitStack()
+atexit.register(LASTING.close)
 
 
 def started(job: Job, run: Run) -> _Training:
