@@ -12,9 +12,9 @@ __all__ = ["ATTACK", "attack_passes", "pass_seconds", "standing"]
 # resnet-8-small, guessed for the rest. On a faster machine they are about half.
 # A pass back costs about two of them, and with frozen weights, in an attack, ATTACK - 1.
 FORWARD = {
-    "a": 0.0013,
+    "a": 0.00095,
     "b": 0.0004,
-    "c": 0.0015,
+    "c": 0.0012,
     "d": 0.00006,
     "madry": 0.0005,
     "wong": 0.00006,
