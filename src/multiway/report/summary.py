@@ -86,6 +86,12 @@ class SummaryRow:
         ]
 
     @property
+    def tallies(self) -> list[tuple[str, list[tuple[int, str]]]]:
+        """By kind of claim, how many got which verdict."""
+        given = [(kind, verdict_counts([self.result], kind)) for kind in KINDS]
+        return [(kind, [(n, word) for word, n in some.items() if n]) for kind, some in given]
+
+    @property
     def chart(self) -> Markup:
         """The differences on a line, with the paper's beside them."""
         return _chart(self.verdict)
