@@ -15,7 +15,7 @@ from multiway.report.markdown import escape, study_markdown, write_markdown, wri
 from multiway.report.summary import (
     SMOKE,
     found_text,
-    open_claims,
+    lacking_trainings,
     progress_text,
     summary_rows,
     unmeasured_text,
@@ -170,7 +170,7 @@ def test_what_would_decide_is_listed_with_its_price(tmp_path: Path) -> None:
     made = replace(provenance(), minutes=480.0, seeds=(0, 1, 2, 3, 4, 5, 6, 7))
     base = replace(result(), scale="cpu", provenance=made)
     found = replace(base, verdicts=(open_one, few, holds))
-    (claim,) = open_claims([found])
+    (claim,) = lacking_trainings([found])
     assert (claim.seeds, claim.verdict.needs) == (4, 10)
     assert claim.hours == pytest.approx(6.0)
     write_results_page(tmp_path / "results.md", [found], tmp_path)

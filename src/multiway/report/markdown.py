@@ -20,8 +20,8 @@ from multiway.report.summary import (
     SummaryRow,
     counts_text,
     identity,
+    lacking_trainings,
     made_rows,
-    open_claims,
     progress_text,
     summary_rows,
     unmeasured_text,
@@ -213,7 +213,7 @@ def write_results_page(
 
 def _open(results: Sequence[StudyResult]) -> list[str]:
     """What is undecided, and what would decide it."""
-    lacking = open_claims(results)
+    lacking = lacking_trainings(results)
     undecided = verdict_counts(results)[UNDECIDED]
     if not undecided:
         return []

@@ -26,9 +26,20 @@ from multiway.studies.evidence import (
 from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 
 __all__ = [
-    "MARKS", "SMOKE", "OpenClaim", "SummaryRow", "counts_text", "difference_text",
-    "found_text", "identity", "made_rows", "open_claims", "progress_text", "summary_rows",
-    "unmeasured_text", "verdict_text",
+    "MARKS",
+    "SMOKE",
+    "OpenClaim",
+    "SummaryRow",
+    "counts_text",
+    "difference_text",
+    "found_text",
+    "identity",
+    "lacking_trainings",
+    "made_rows",
+    "progress_text",
+    "summary_rows",
+    "unmeasured_text",
+    "verdict_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -114,7 +125,7 @@ class OpenClaim:
     hours: float
 
 
-def open_claims(results: Sequence[StudyResult]) -> list[OpenClaim]:
+def lacking_trainings(results: Sequence[StudyResult]) -> list[OpenClaim]:
     """Undecided claims that lack trainings, not images; the cheapest first."""
     found = []
     for result in results:
