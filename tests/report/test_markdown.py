@@ -161,7 +161,7 @@ def test_studies_without_a_result_are_named() -> None:
 
 
 def test_what_would_decide_is_listed_with_its_price(tmp_path: Path) -> None:
-    """6 of 12 hours' worth of seeds; images that are too few; and what is decided."""
+    """6 seeds more at 2 hours for each of 4; images that are too few; and what is decided."""
     holds = verdict(HOLDS)
     (seen,) = holds.evidence
     seen = replace(seen, difference=0.01, low=-0.1, high=0.12, seeds=(0, 1, 2, 3))
@@ -172,11 +172,11 @@ def test_what_would_decide_is_listed_with_its_price(tmp_path: Path) -> None:
     found = replace(base, verdicts=(open_one, few, holds))
     (claim,) = lacking_trainings([found])
     assert (claim.seeds, claim.verdict.needs) == (4, 10)
-    assert claim.hours == pytest.approx(6.0)
+    assert claim.hours == pytest.approx(12.0)
     write_results_page(tmp_path / "results.md", [found], tmp_path)
     text = shown((tmp_path / "results.md").read_text())
     assert "Of 2 undecided claims 1 lack images" in text
-    assert f"{base.name}-cpu A | B. 4 10 6.0" in text
+    assert f"{base.name}-cpu A | B. 4 10 12.0" in text
     decided = replace(base, verdicts=(holds,))
     write_results_page(tmp_path / "results.md", [decided], tmp_path)
     assert "What would decide what is undecided" not in shown((tmp_path / "results.md").read_text())

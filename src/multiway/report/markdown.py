@@ -231,9 +231,9 @@ def _open(results: Sequence[StudyResult]) -> list[str]:
     return [
         '<a id="undecided"></a>\n\n## What would decide what is undecided',
         f"Of {undecided} undecided claims {undecided - len(lacking)} lack images: no number of "
-        f"trainings decides them. The other {len(lacking)} lack trainings, and the hours are what "
-        "their whole study would take for these, at its pace. Trainings that are added after a "
-        "look at the figures want a correction of the intervals.",
+        f"trainings decides them. The other {len(lacking)} lack trainings; the hours are their "
+        "share of what the whole study took, which measures more than the claim. Trainings that "
+        "are added after a look at the figures want a correction of the intervals.",
         *([_table(columns, rows)] if rows else []),
     ]
 

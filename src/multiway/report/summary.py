@@ -115,8 +115,8 @@ class OpenClaim:
     Attributes:
         id: of the study's part of the page.
         seeds: of its trainings now; `verdict.needs` would decide it.
-        hours: of one core for those that are missing, at the pace of its study. At most: the
-            study measures more with each seed than this claim needs.
+        hours: of one core for those that are missing, were all that its study took spent on the
+            seeds that the claim has. So at most: the study measures more than the claim needs.
     """
 
     id: str
@@ -129,11 +129,10 @@ def lacking_trainings(results: Sequence[StudyResult]) -> list[OpenClaim]:
     """Undecided claims that lack trainings, not images; the cheapest first."""
     found = []
     for result in results:
-        a_seed = result.provenance.minutes / 60 / max(len(result.provenance.seeds), 1)
         for verdict in result.verdicts:
             if verdict.verdict == UNDECIDED and verdict.needs is not None:
                 seeds = max(len(each.seeds) for each in verdict.evidence)
-                hours = (verdict.needs - seeds) * a_seed
+                hours = (verdict.needs / seeds - 1) * result.provenance.minutes / 60
                 found.append(OpenClaim(identity(result), verdict, seeds, hours))
     return sorted(found, key=lambda each: each.hours)
 
