@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -55,6 +56,30 @@ def test_it_is_bound_before_anything_slow_is_loaded() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert not {"torch", "numpy", "typer"} & set(loaded.stdout.split())
+
+
+STEPS = """
+import resource, sys
+from multiway.machine import keep_memory
+if sys.argv[1] == "kept":
+    keep_memory()
+size = 40 * 2**20  # more than GNU's library ever keeps by itself
+for step in range(8):
+    if step == 1:  # the first takes the memory
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    one, other = bytearray(b"1") * size, bytearray(b"2") * size
+    del one, other
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)  # pages that were cleared
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of GNU's C library")
+def test_freed_memory_is_kept_for_the_next_step() -> None:
+    taken = {
+        how: int(subprocess.check_output([sys.executable, "-c", STEPS, how]))
+        for how in ("given back", "kept")
+    }
+    assert 0 <= 20 * taken["kept"] < taken["given back"]
 
 
 @pytest.mark.parametrize(("policy", "spins"), [(None, "1000"), ("ACTIVE", None)])

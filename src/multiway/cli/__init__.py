@@ -17,6 +17,7 @@ from typer.core import TyperCommand
 
 from multiway.cli.console import deliver, repair_streams, results_on, say, show_warnings_as_lines
 from multiway.errors import MultiwayError, reason
+from multiway.machine import keep_memory
 
 __all__ = ["App", "explain", "main"]
 
@@ -46,6 +47,7 @@ def main() -> None:
 
     if "OMP_WAIT_POLICY" not in os.environ:  # read when torch is loaded, which is later
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    keep_memory()
     repair_streams()
     show_warnings_as_lines()
     asked = _end_in_order()
