@@ -109,7 +109,6 @@ ALLOWED: dict[str, set[str]] = {
     "--samples": {"0"},
     # Made if they are missing; the embedded digits are there without any data.
     "--out": {"missing", "directory"},
-    "--markdown": {"missing", "directory"},
     "--publish": {"missing", "directory"},
     "--store": {"missing", "directory"},
     "--outcomes": {"missing", "directory"},

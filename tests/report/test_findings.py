@@ -85,6 +85,20 @@ def test_a_list_goes_between_its_marks_however_often(tmp_path: Path) -> None:
         assert page.read_text() == expected
 
 
+def test_a_line_says_how_many_images_and_trainings_are_behind_its_figures(tmp_path: Path) -> None:
+    first, _ = results()
+    clean = replace(first.cells[2], seeds=(0, 1, 2))
+    more = replace(clean, row="one-hot", n=1000, seeds=(0,))
+    first = replace(first, name="intro", cells=(*first.cells[:2], clean, more))
+    text = "- {RO | clean} ({n}).\n- {RO | clean}, {more-robust | RO over 1ofK | own} ({n}).\n"
+    text += "- {RO | clean}, {one-hot | clean} ({n})."
+    write(tmp_path, f"All, {{n}}.\n\n## in ten lines\n\n{text}\n")
+    one, two, three = read_findings(tmp_path, [first]).lines.split("\n")
+    assert one.endswith("% (n=50; 3 trainings).")
+    assert two.endswith("] (n=50; 2 to 3 trainings).")
+    assert three.endswith("% (n=50 to 1,000; 1 to 3 trainings).")
+
+
 def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
     (page := tmp_path / "page.md").write_text("# Page\n<!-- in ten lines -->\n")
     with pytest.raises(UnusableFile, match="lacks the lines <!-- in ten lines --> and <!-- end"):

@@ -11,20 +11,21 @@ import pytest
 from markdown_it import MarkdownIt
 
 from multiway.report.findings import Findings
-from multiway.report.markdown import escape, study_markdown, write_markdown, write_results_page
+from multiway.report.markdown import escape, study_markdown, write_markdown
 from multiway.report.summary import (
     SMOKE,
     found_text,
+    judged_text,
     lacking_trainings,
-    progress_text,
+    question_rows,
     summary_rows,
     unmeasured_text,
     verdict_text,
 )
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
-from multiway.studies.claims import claims
-from multiway.studies.evidence import HOLDS, OPPOSITE, UNDECIDED
+from multiway.studies.claims import QUESTIONS, claims
+from multiway.studies.evidence import HOLDS, ONLY_OWN, OPPOSITE, UNDECIDED
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
 NASTY = [
@@ -87,7 +88,7 @@ def test_a_table_has_one_row_with_its_verdict_at_every_scale(tmp_path: Path) -> 
     (row,) = summary_rows([large, small])
     assert (row.result.scale, row.verdict.verdict) == ("paper", UNDECIDED)
     assert row.elsewhere == [("transfer-cpu", f"cpu: ✗ {OPPOSITE}")]
-    page, *_ = write_results_page(tmp_path / "results.md", [large, small], tmp_path)
+    page, *_ = write_markdown(tmp_path / "results.md", [large, small], tmp_path)
     assert f"[cpu: ✗ {OPPOSITE}](#transfer-cpu)" in page.read_text()
 
 
@@ -107,9 +108,9 @@ def test_every_word_of_a_study_is_escaped() -> None:
         verdicts=(verdict(HOLDS, text=name, where=name, why=name),),
     )  # fmt: skip
     text = study_markdown(study)
-    # Title, paper; claim, where, why; attack in the caption, a column's name, row, column; what is
-    # repeated, data, networks, attacks; what differs, warnings.
-    assert shown(text).count(name) == 2 + 3 + 4 + 4 + 2
+    # Title, paper; networks, data, attack; claim, where, why; attack in the caption, a column's
+    # name, row, column; what is repeated, data, networks, attacks; what differs, warnings.
+    assert shown(text).count(name) == 2 + 3 + 3 + 4 + 4 + 2
     assert not tags(text) & {"em", "strong", "b", "a"}
 
 
@@ -129,25 +130,27 @@ def test_smoke_is_marked_loudly() -> None:
     assert SMOKE not in study_markdown(transfer())
 
 
-def test_a_file_for_each_study_and_an_index(tmp_path: Path) -> None:
+def test_a_page_of_all_and_one_for_each_study(tmp_path: Path) -> None:
     odd = result(title="odd ] title")
-    paths = write_markdown([length(), transfer(), transfer("smoke"), odd], tmp_path / "docs")
-    assert [path.name for path in paths] == [
-        "length-cpu.md", "transfer-cpu.md", "transfer-smoke.md", "toy-cpu.md", "index.md",
-    ]  # fmt: skip
-    index = paths[-1].read_text()
-    assert (
-        "1 ✓ holds, 1 ◐ holds only against the paper's own attack, 1 ✗ the opposite holds" in index
-    )
-    assert index.count("| transfer |") == 4
-    markup = MarkdownIt("gfm-like", {"linkify": False}).render(index)
-    links = re.findall(r'<a href="([^"]+)">(.*?)</a>', markup)
-    assert links == [
-        ("length-cpu.md", "The title of length"), ("transfer-cpu.md", "The title of transfer"),
-        ("transfer-smoke.md", "The title of transfer"), ("toy-cpu.md", "odd ] title"),
-    ]  # fmt: skip
+    some = [length(), transfer(), transfer("smoke"), odd]
+    paths = write_markdown(tmp_path / "docs" / "all.md", some, tmp_path)
+    names = ["length-cpu", "transfer-cpu", "transfer-smoke", "toy-cpu"]
+    pages = [tmp_path / "docs" / "all" / f"{name}.md" for name in names]
+    assert paths == [tmp_path / "docs" / "all.md", *pages]
+    text = paths[0].read_text()
     for name in ("own", "margin", "RO", "1ofK"):
-        assert f"- **{name}**" in index
+        assert f"- **{name}**" in text
+    # Every link leads to a part of the page or to a file that was written.
+    for target in re.findall(r"\]\(([^)]*)\)", text):
+        place = f'<a id="{target[1:]}"></a>' in text or target == "#words"
+        assert place if target.startswith("#") else (paths[0].parent / target).exists(), target
+    for name, study, page in zip(names, some, pages, strict=True):
+        assert f"](all/{name}.md)" in text
+        own = page.read_text()
+        assert shown(own).startswith(study.title)
+        pictures = re.findall(r"!\[.*\]\((.*)\)", own)
+        assert pictures
+        assert all((page.parent / target).resolve().exists() for target in pictures)
 
 
 def test_studies_without_a_result_are_named() -> None:
@@ -173,12 +176,12 @@ def test_what_would_decide_is_listed_with_its_price(tmp_path: Path) -> None:
     (claim,) = lacking_trainings([found])
     assert (claim.seeds, claim.verdict.needs) == (4, 10)
     assert claim.hours == pytest.approx(12.0)
-    write_results_page(tmp_path / "results.md", [found], tmp_path)
+    write_markdown(tmp_path / "results.md", [found], tmp_path)
     text = shown((tmp_path / "results.md").read_text())
     assert "Of 2 undecided claims 1 lack images" in text
     assert f"{base.name}-cpu A | B. 4 10 12.0" in text
     decided = replace(base, verdicts=(holds,))
-    write_results_page(tmp_path / "results.md", [decided], tmp_path)
+    write_markdown(tmp_path / "results.md", [decided], tmp_path)
     assert "What would decide what is undecided" not in shown((tmp_path / "results.md").read_text())
 
 
@@ -186,20 +189,27 @@ def test_counts_say_of_how_many() -> None:
     some = transfer()
     given = [each for each in some.verdicts if each.kind == "literal"]
     others = [each for each in claims() if each.kind == "literal" and each.study != "transfer"]
-    text = progress_text([some], "literal")
-    assert text.startswith(
-        f"{len(given)} of {len(given) + len(others)} are judged so far: 1 ✓ holds"
-    )
-    assert progress_text([], "matched").endswith(" are judged so far: none yet")
+    text = judged_text([some])
+    assert text.startswith(f"{len(given)} of {len(given) + len(others)} literal and 0 of ")
+    assert judged_text([]).startswith("0 of ")
     # A claim that was judged at two scales counts once, by the larger.
-    assert progress_text([transfer("paper"), some], "literal") == text
+    assert judged_text([transfer("paper"), some]) == text
 
 
-def test_the_results_page_has_every_figure_and_what_it_was_measured_on(tmp_path: Path) -> None:
+def test_claims_are_counted_by_the_question_that_they_bear_on() -> None:
+    names = {"transfer-black-box": HOLDS, "transfer-white-box": ONLY_OWN, "unheard-of": HOLDS}
+    study = replace(transfer(), verdicts=tuple(verdict(word, name) for name, word in names.items()))
+    ((words, (literal, matched)),) = question_rows([study])
+    assert words == QUESTIONS["lead"]
+    assert {word: n for word, n in literal.items() if n} == {HOLDS: 1, ONLY_OWN: 1}
+    assert not any(matched.values())
+    assert {claim.about for claim in claims()} == set(QUESTIONS)
+
+
+def test_a_study_has_every_figure_and_what_it_was_measured_on() -> None:
     some = transfer()
-    path, *figures = write_results_page(tmp_path / "docs" / "results.md", [some], tmp_path)
-    text = path.read_text()
-    assert figures
+    text = study_markdown(some, "So it is.", ["![a chart](x.svg)"])
+    assert text.index("So it is.") < text.index("![a chart](x.svg)") < text.index("## Verdicts")
     made = some.provenance
     (line,) = (each for each in text.splitlines() if each.startswith("Measured on: "))
     for fact in (made.models, made.data, "scale cpu", "n=200", "training seeds 0, 1, 2"):
@@ -207,18 +217,18 @@ def test_the_results_page_has_every_figure_and_what_it_was_measured_on(tmp_path:
     for table in result_tables(some):
         for row in table.rows:
             assert f"| {' | '.join(map(escape, row))} |" in text
-    # A reader of GitHub sees Markdown inside, and can fold it.
-    inside = text.split("<details ")[1].split("</details>")[0]
-    assert "\n\n**How it was made**\n\n" in inside
     for sentence in (*some.provenance.differs, *some.provenance.warnings):
-        assert escape(sentence, code=True) in inside
+        assert escape(sentence, code=True) in text
 
 
 def test_the_results_page_begins_with_what_is_concluded(tmp_path: Path) -> None:
     some = transfer()
-    said = Findings(("All *in* all.",), {"transfer-cpu": "It was found, because."})
-    path, *_ = write_results_page(tmp_path / "results.md", [some], tmp_path, said)
+    said = Findings(
+        ("All *in* all.",), {"transfer-cpu": "It was found, because."}, history="Two rules changed."
+    )
+    path, *_ = write_markdown(tmp_path / "results.md", [some], tmp_path, said)
     text = path.read_text()
-    assert text.index(r"All \*in* all.") < text.index("Literal claims")
+    assert text.index(r"All \*in* all.") < text.index("claims are judged.")
     assert "\n\nIt was found, because.\n\n" in text
+    assert "## What was changed after a look\n\nTwo rules changed.\n\n" in text
     assert found_text(some) not in text

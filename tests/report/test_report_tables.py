@@ -218,7 +218,8 @@ def test_a_study_says_its_scale_and_how_it_was_made() -> None:
 
 
 def test_verdicts_are_counted() -> None:
-    counts = verdict_counts([transfer(), transfer("smoke"), length()])
+    some = (transfer(), transfer("smoke"), length())
+    counts = verdict_counts([v for each in some for v in each.verdicts], "literal")
     assert counts == {
         **dict.fromkeys(VERDICTS, 0), HOLDS: 1, ONLY_OWN: 1, OPPOSITE: 1, NOT_JUDGED: 2,
     }  # fmt: skip

@@ -22,6 +22,7 @@ from multiway.studies.result import StudyResult
 from study_results import length, provenance, result, transfer, verdict
 
 RESULTS = [length(), transfer(), transfer("smoke"), result()]
+QUESTIONED = ["it is due to the random codes or their length (controls) 1 ✗ none"]
 ALL = ["length-cpu", "transfer-cpu", "transfer-smoke", "toy-cpu"]
 # The paper has figures in all of them, so each figure has a row.
 ROWS = sum(len(each.cells) for each in RESULTS)
@@ -68,8 +69,8 @@ def sections(page: Page) -> list[str]:
 
 def test_every_figure_is_there_with_its_interval(page: Page) -> None:
     assert sections(page) == ALL
-    # Literal and matched claims are counted apart.
-    assert seen(page, ".counts strong") == ["1", "1", "1", "0", "0", "0", "2"] + ["0"] * 7
+    # Literal and matched claims are counted apart, by the question that they bear on.
+    assert seen(page, "#questions tbody tr") == QUESTIONED
     rows = seen(page, ".figures tbody tr")
     expected = [
         " ".join(row) for each in RESULTS for table in result_tables(each) for row in table.rows

@@ -124,6 +124,7 @@ GOOD = """
 - id: transfer-{net}
   kind: literal
   study: transfer
+  about: lead
   over: {net: [A, C]}
   text: Of {net}.
   where: Table 3
@@ -151,8 +152,8 @@ def test_each_makes_a_comparison_of_each_value() -> None:
 def test_over_makes_a_claim_of_each_value() -> None:
     assert read_claims(GOOD) == tuple(
         Claim(
-            f"transfer-{net.lower()}", "literal", "transfer", f"Of {net}.", "Table 3", "accuracy",
-            (Comparison(((f"{net}-RO", "AVG BB"),), 0.5),),
+            f"transfer-{net.lower()}", "literal", "transfer", "lead", f"Of {net}.", "Table 3",
+            "accuracy", (Comparison(((f"{net}-RO", "AVG BB"),), 0.5),),
         )
         for net in ("A", "C")
     )  # fmt: skip

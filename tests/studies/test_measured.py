@@ -96,7 +96,7 @@ def test_a_network_that_learned_nothing_is_not_judged(small: Small) -> None:
     )
     study = replace(small.study("transfer"), cells=cells, learned=(Learned(lazy, twin),))
     part = Comparison((("A-1ofK", "clean"),), (("A-RO", "clean"),))
-    claim = Claim("id", "matched", "transfer", "It is.", "here", "accuracy", (part,))
+    claim = Claim("id", "matched", "transfer", "lead", "It is.", "here", "accuracy", (part,))
     verdict = judge_claim(claim, study, scale_of("cpu"), small.store)
     assert verdict.verdict == NOT_JUDGED
     assert verdict.why.startswith(f"{lazy.target.name} did not learn its task: ")
@@ -158,7 +158,7 @@ def test_too_few_images_do_not_say_that_a_network_learned_less(small: Small) -> 
         cell = CellSpec("A-RO", "clean", Accuracy(((network,),)), seeds=(0,))
         study = replace(small.study("transfer"), cells=(cell,), learned=(Learned(network, other),))
         part = Comparison((("A-RO", "clean"),), (("A-RO", "clean"),))
-        claim = Claim("id", "matched", "transfer", "It is.", "here", "accuracy", (part,))
+        claim = Claim("id", "matched", "transfer", "lead", "It is.", "here", "accuracy", (part,))
         found[known] = not_learned(claim, study, small.store)
     assert len(other.right(small.store)) == 40
     assert found[28] is None
@@ -176,7 +176,7 @@ def test_a_one_hot_network_that_learned_nothing_is_no_measure(small: Small) -> N
         for row, each in zip(("A-RO", "A-1ofK"), twins, strict=True)
     )
     part = Comparison((("A-RO", "clean"),), (("A-1ofK", "clean"),))
-    claim = Claim("id", "matched", "transfer", "It is.", "here", "accuracy", (part,))
+    claim = Claim("id", "matched", "transfer", "lead", "It is.", "here", "accuracy", (part,))
 
     def judged(*learned: Learned) -> Verdict:
         study = replace(small.study("transfer"), cells=cells, learned=learned)

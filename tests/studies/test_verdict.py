@@ -177,7 +177,9 @@ def judged(
         objective=objective,
     )  # fmt: skip
     comparisons = parts or (exceeds("ro", "1ofk"),)
-    claim = Claim("id", "matched", "transfer", "text", "where", "accuracy", comparisons, worst)
+    claim = Claim(
+        "id", "matched", "transfer", "lead", "text", "where", "accuracy", comparisons, worst
+    )
     verdict = judge_claim(claim, study, scale_of(scale), Store(Path("nowhere")))
     assert (verdict.claim, verdict.kind, verdict.text) == ("id", "matched", "text")
     return verdict
@@ -260,7 +262,9 @@ def test_objectives_of_unequal_seeds_and_of_other_images_are_judged() -> None:
 def test_one_image_alone_decides_nothing_and_breaks_nothing() -> None:
     cells = [cell("ro", None, [0.3], [0.2]), cell("1ofk", None, [0.1], [0.2])]
     cells = [replace(each, metric="correlation") for each in cells]
-    claim = Claim("id", "matched", "transfer", "t", "w", "correlation", (exceeds("ro", "1ofk"),))
+    claim = Claim(
+        "id", "matched", "transfer", "lead", "t", "w", "correlation", (exceeds("ro", "1ofk"),)
+    )
     study = Study(
         name="transfer", title="t", question="q", paper="Table 3", chart="heat map",
         column_name="c", cells=tuple(cells), data="mnist", models="m", n=N, seeds=(0, 1),
@@ -271,7 +275,9 @@ def test_one_image_alone_decides_nothing_and_breaks_nothing() -> None:
 
 
 def test_the_reason_speaks_of_what_was_looked_at() -> None:
-    claim = Claim("id", "matched", "transfer", "t", "w", "accuracy", (exceeds("ro", "1ofk"),))
+    claim = Claim(
+        "id", "matched", "transfer", "lead", "t", "w", "accuracy", (exceeds("ro", "1ofk"),)
+    )
     null = [found(-0.3, 0.1), found(-0.01, 0.01, WORST)]
     assert decide(null) == NO_EFFECT
     assert "on own" not in reason_for(claim, NO_EFFECT, null)
@@ -314,6 +320,43 @@ def test_the_worst_case_of_each_image_decides_white_box_claims() -> None:
     # By each attack on its own it would hold.
     assert judged(cells).verdict == HOLDS
     assert "in the worst case" in verdict.why
+
+
+def test_the_worst_case_of_a_row_is_judged_once() -> None:
+    """It is one figure, however many of the row's columns a claim names: no three of them."""
+    cells = [
+        cell(row, name, values, values, column=column, white_box=True)
+        for column in ("1", "10", "100")
+        for name in ("own", "margin")
+        for row, values in {"ro": GOOD, "1ofk": HALF}.items()
+    ]
+    parts = [Comparison((("ro", str(steps)),), (("1ofk", str(steps)),)) for steps in (1, 10, 100)]
+    verdict = judged(cells, *parts, worst=True)
+    assert [each.objective for each in verdict.evidence] == ["own"] * 3 + [WORST]
+    assert verdict.evidence[-1].part == "ro over 1ofk"
+    # Compared with each of the three it takes nothing away.
+    assert verdict.evidence[-1].lost == pytest.approx(0, abs=1e-9)
+    alone = judged(cells[4:], parts[2], worst=True)
+    assert alone.evidence[-1].power == verdict.evidence[-1].power
+
+
+def test_a_figure_of_two_networks_is_judged_once_whichever_comes_first() -> None:
+    """Pooled with itself it would count as twice the trainings."""
+    values = {"far": ([0.1, 0.2, 0.1, 0.1], [0.3, 0.1, 0.2, 0.2]), "near": ([0.4] * 4, [0.5] * 4)}
+    there = {"far": ("a", "c"), "near": ("A", "C")}
+    cells = [
+        cell(row, None, *values[name], column=column)
+        for name, (one, other) in there.items()
+        for row, column in ((one, other), (other, one))
+    ]
+    parts = [
+        Comparison(((one, other),), ((two, three),), pool="both")
+        for one, other, two, three in (("A", "C", "a", "c"), ("C", "A", "c", "a"))
+    ]
+    once, twice = judged(cells, parts[0]), judged(cells, *parts)
+    assert once.evidence == tuple(
+        replace(each, part=once.evidence[0].part) for each in twice.evidence
+    )
 
 
 def test_two_trainings_that_disagree_leave_it_undecided() -> None:

@@ -31,7 +31,7 @@ def report(
         Path | None,
         typer.Option(
             "--markdown",
-            help="A folder for the tables as Markdown, too; or FILE.md for one page with figures.",
+            help="Markdown, too: FILE.md, with a page of each study in FILE/.",
         ),
     ] = None,
     publish: Annotated[
@@ -56,8 +56,9 @@ def report(
     mw.files.check_writable(out.parent)
     if folder is not None and store is not None:
         raise MultiwayError(f"name one folder, not both {folder} and --store {store}")
-    one_page = markdown is not None and markdown.suffix == ".md" and not markdown.is_dir()
-    for each in (markdown.parent if markdown is not None and one_page else markdown, publish):
+    if markdown is not None and (markdown.is_dir() or markdown.suffix != ".md"):
+        raise MultiwayError(f"--markdown {markdown}: the page is a file that ends in .md")
+    for each in (markdown and markdown.parent, publish):
         if each is not None:
             mw.files.check_writable(each)
     folder = default_store(store) if folder is None else folder
@@ -66,10 +67,7 @@ def report(
     chosen = mw.studies.in_order(_choose(results, study, scale))
     written = [mw.report.write_study_page(out, chosen, folder, findings)]
     if markdown is not None:
-        if one_page:
-            written += mw.report.write_results_page(markdown, chosen, folder, findings)
-        else:
-            written += mw.report.write_markdown(chosen, markdown)
+        written += mw.report.write_markdown(markdown, chosen, folder, findings)
     if publish is not None:
         written += mw.studies.publish(chosen, publish)
     _show(chosen, written, json)
@@ -104,7 +102,8 @@ def _choose(
 
 
 def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
-    counts = {kind: mw.studies.verdict_counts(results, kind) for kind in mw.studies.KINDS}
+    verdicts = [verdict for each in results for verdict in each.verdicts]
+    counts = {kind: mw.studies.verdict_counts(verdicts, kind) for kind in mw.studies.KINDS}
     judged = [(each, verdict) for each in results for verdict in each.verdicts]
     if json:
         print_json(

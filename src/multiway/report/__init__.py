@@ -9,7 +9,7 @@ from multiway.report.heat_map import draw_heat_map
 from multiway.report.image_grids import draw_corruption_examples, draw_marked, draw_saliency
 from multiway.report.landscape_page import MOST_LANDSCAPES, write_landscape_page
 from multiway.report.line_chart import draw_lines
-from multiway.report.markdown import study_markdown, write_markdown, write_results_page
+from multiway.report.markdown import study_markdown, write_markdown
 from multiway.report.page import Picture, Section, write_page
 from multiway.report.study_page import write_study_page
 from multiway.report.style import save_both
@@ -44,6 +44,5 @@ __all__ = [
     "write_landscape_page",
     "write_markdown",
     "write_page",
-    "write_results_page",
     "write_study_page",
 ]

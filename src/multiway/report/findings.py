@@ -1,7 +1,8 @@
 """What people conclude from published results, in their own words; the figures are filled in.
 
 A folder of results may hold `findings.md`: an answer to the whole, then under the heading
-`## STUDY-SCALE` what a study found and why, and under `## in ten lines` a list for other pages.
+`## STUDY-SCALE` what a study found and why, under `## in ten lines` a list for other pages, and
+under `## history` what was changed after a look at figures.
 Figures are named in braces and come from the results, so that no sentence keeps a figure that was
 measured again:
 
@@ -11,7 +12,7 @@ measured again:
 
 The third field is the objective, which some figures lack; where that is not enough, the metric
 follows. Before the colon stands STUDY or STUDY-SCALE; under the heading of a study, its own
-figures need neither.
+figures need neither. `{n}` becomes the images and trainings behind the other figures of its line.
 """
 
 from __future__ import annotations
@@ -31,11 +32,21 @@ from multiway.studies.result import StudyResult
 __all__ = ["FILE", "Findings", "insert_lines", "read_findings"]
 
 FILE = "findings.md"
-LINES = "in ten lines"
+LINES, HISTORY = "in ten lines", "history"
 # Between these a page has the list; what is written there by hand is lost.
 BEGIN, END = f"<!-- {LINES} -->", "<!-- end -->"
 HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 FIGURE = re.compile(r"\{([^{}]*)\}")
+COUNTS = "{n}"
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A figure in words, and how many images and trainings are behind it."""
+
+    text: str
+    n: int
+    seeds: int
 
 
 @dataclass(frozen=True)
@@ -46,11 +57,13 @@ class Findings:
         answer: to the whole, in paragraphs.
         studies: by `STUDY-SCALE`, what it found and why.
         lines: the whole as a list in Markdown, an item a line.
+        history: which trainings, claims and rules came after a look at figures.
     """
 
     answer: tuple[str, ...] = ()
     studies: Mapping[str, str] = field(default_factory=dict)
     lines: str = ""
+    history: str = ""
 
     def of(self, result: StudyResult) -> str:
         """What a study found; where nobody has put it into words, what its verdicts say."""
@@ -71,10 +84,13 @@ def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Finding
         return Findings()
     known = {identity(result): result for result in results}
     first, *rest = HEADING.split(read_text(path))
-    studies, lines = {}, ""
+    studies, lines, history = {}, "", ""
     for name, text in zip(rest[::2], rest[1::2], strict=True):
         if name == LINES:
             lines = _filled(path, text.strip(), known, None)
+            continue
+        if name == HISTORY:
+            history = _filled(path, " ".join(text.split()), known, None)
             continue
         if name not in known:
             raise UnusableFile(
@@ -83,7 +99,7 @@ def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Finding
         studies[name] = _filled(path, " ".join(text.split()), known, known[name])
     paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", first)]
     answer = tuple(_filled(path, each, known, None) for each in paragraphs if each[:1] not in "#")
-    return Findings(answer, studies, lines)
+    return Findings(answer, studies, lines, history)
 
 
 def insert_lines(page: Path | str, findings: Findings) -> None:
@@ -106,7 +122,11 @@ def _filled(
 ) -> str:
     """The text with figures in place of their names."""
 
+    behind: list[_Figure] = []
+
     def fill(match: re.Match[str]) -> str:
+        if match[0] == COUNTS:  # when the others are known
+            return COUNTS
         found = _figures(match[1], known, own)
         if len(found) != 1:
             raise UnusableFile(
@@ -115,12 +135,26 @@ def _filled(
                 "OBJECTIVE or CLAIM | COMPARISON | OBJECTIVE as in the results beside it, with "
                 "STUDY-SCALE: before it where that is needed",
             )
-        return found[0]
+        behind.append(found[0])
+        return found[0].text
 
-    return FIGURE.sub(fill, text)
+    lines = []
+    for line in text.split("\n"):
+        behind.clear()
+        lines.append(FIGURE.sub(fill, line).replace(COUNTS, _counts(behind)))
+    return "\n".join(lines)
 
 
-def _figures(name: str, known: Mapping[str, StudyResult], own: StudyResult | None) -> list[str]:
+def _counts(behind: Sequence[_Figure]) -> str:
+    """The images and trainings behind figures: n=500 to 1,000; 6 trainings."""
+    n, seeds = (
+        f"{min(some):,}" + (f" to {max(some):,}" if min(some) < max(some) else "")
+        for some in ([each.n for each in behind] or [0], [each.seeds for each in behind] or [0])
+    )
+    return f"n={n}; {seeds} trainings"
+
+
+def _figures(name: str, known: Mapping[str, StudyResult], own: StudyResult | None) -> list[_Figure]:
     """All figures that a name fits."""
     first, *rest = (word.strip() for word in name.split("|"))
     scope, _, key = first.rpartition(": ")
@@ -128,7 +162,9 @@ def _figures(name: str, known: Mapping[str, StudyResult], own: StudyResult | Non
     if scope:
         some = [each for each in known.values() if scope in (each.name, identity(each))]
     differences = [
-        _difference(each, verdict.metric, turned=key.startswith("-"))
+        _Figure(
+            _difference(each, verdict.metric, turned=key.startswith("-")), each.n, len(each.seeds)
+        )
         for result in some
         for verdict in result.verdicts
         if verdict.claim == key.removeprefix("-")
@@ -136,7 +172,7 @@ def _figures(name: str, known: Mapping[str, StudyResult], own: StudyResult | Non
         if rest == _named(each.part, each.objective)
     ]
     values = [
-        _value(cell)
+        _Figure(_value(cell), cell.n, len(cell.seeds))
         for result in some
         for cell in result.cells
         for place in [_named(cell.row, cell.column, cell.objective)]

@@ -1,4 +1,4 @@
-"""What the studies measured as Markdown: a page for each study, or one page with figures."""
+"""What the studies measured as Markdown: a page of all, and one for each study beside it."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from multiway.report.summary import (
     SummaryRow,
     counts_text,
     identity,
+    judged_text,
     lacking_trainings,
     made_rows,
-    progress_text,
+    question_rows,
     summary_rows,
     unmeasured_text,
     verdict_text,
 )
 from multiway.report.tables import result_tables
 from multiway.studies.evidence import UNDECIDED
-from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
+from multiway.studies.result import KINDS, StudyResult, Verdict
 
-__all__ = ["INDEX", "escape", "study_markdown", "write_markdown", "write_results_page"]
+__all__ = ["escape", "study_markdown", "write_markdown"]
 
-INDEX = "index.md"
 HEADER = (
     "<!-- Made by `multiway report` from the files of results; what is written here by hand is "
     "lost. -->"
 )
 
-DETAILS = "All figures, how they were made, and what differs from the paper"
 JUDGED = ("claim", "kind", "verdict", "why")
 
 # What opens emphasis, code, mathematics, a cell, a link or the address of one. A star or a low line
@@ -73,80 +72,43 @@ def _escape(text: str) -> str:
     return MARKUP.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", text)
 
 
-def study_markdown(result: StudyResult) -> str:
-    """One study: question, verdicts, tables, and how it was made."""
-    parts = [
-        f"# {escape(result.title)}",
-        escape(result.question, code=True),
-        f"{escape(result.paper or 'Not in the paper')}; scale {result.scale}.",
-    ]
-    parts += _smoke([result])
-    if result.verdicts:
-        rows = [_judged(verdict, verdict.where) for verdict in result.verdicts]
-        parts += ["## Verdicts", _table(JUDGED, rows)]
-    return "\n\n".join([*parts, *_figures_and_facts(result, "## {}")]) + "\n"
-
-
-def _figures_and_facts(result: StudyResult, heading: str) -> list[str]:
-    """All tables of a study, how it was made, what differs from the paper and what was warned of.
+def study_markdown(result: StudyResult, found: str = "", pictures: Sequence[str] = ()) -> str:
+    """One study: what was asked and found, verdicts, all tables, and how it was made.
 
     Args:
-        heading: how a heading is written, with {} for its words.
+        found: what it found, in words.
+        pictures: in Markdown.
     """
-    parts = []
+    parts = [
+        f"# {escape(result.title)}",
+        f"{escape(result.paper or 'Not in the paper')}; scale {result.scale}. "
+        f"{escape(result.question, code=True)}",
+        escape(found, code=True),
+        escape(f"Measured on: {result.provenance.models}; {facts(result)}.", code=True),
+        *_smoke([result]),
+        *pictures,
+    ]
+    if result.verdicts:
+        rows = [_judged(verdict) for verdict in result.verdicts]
+        parts += ["## Verdicts", _table(JUDGED, rows)]
     for table in result_tables(result):
         caption = escape(table.caption[:1].upper() + table.caption[1:])
         rows = [[escape(cell) for cell in row] for row in table.rows]
         columns = [escape(column) for column in table.columns]
-        parts += [heading.format(escape(table.title)), f"{caption}.", _table(columns, rows)]
+        parts += [f"## {escape(table.title)}", f"{caption}.", _table(columns, rows)]
     made = _list(f"{name}: {value}" for name, value in made_rows(result))
-    parts += [heading.format("How it was made"), made]
+    parts += ["## How it was made", made]
     for title, sentences in (
         ("What differs from the paper", result.provenance.differs),
         ("What trainings and attacks warned of", result.provenance.warnings),
     ):
-        parts += [heading.format(title), _list(sentences)] if sentences else []
-    return parts
+        parts += [f"## {title}", _list(sentences)] if sentences else []
+    return _joined(parts)
 
 
-def write_markdown(results: Sequence[StudyResult], directory: Path | str) -> list[Path]:
-    """Write STUDY-SCALE.md for each study, and index.md with all verdicts; returns the files."""
-    directory = Path(directory)
-    make_directory(directory)
-    files = {f"{identity(each)}.md": study_markdown(each) for each in results}
-    files[INDEX] = _index(results)
-    for name, text in files.items():
-        write_atomic(directory / name, text.encode())
-    return [directory / name for name in files]
-
-
-def _index(results: Sequence[StudyResult]) -> str:
-    given = counts_text(results) or "No claim was looked at"
-    parts = ["# What became of the paper's claims", f"{given}.", *_smoke(results)]
-    rows = []
-    for result in results:
-        for verdict in result.verdicts:
-            claim, kind, *judged = _judged(verdict, verdict.where)
-            rows.append([claim, kind, result.name, result.scale, *judged])
-    if rows:
-        parts.append(_table(["claim", "kind", "study", "scale", "verdict", "why"], rows))
-    links = [
-        f"- [{_link_text(each.title)}]({identity(each)}.md): "
-        f"{escape(each.paper or 'not in the paper')}, scale {each.scale}"
-        for each in results
-    ]
-    parts += ["## Studies", "\n".join(links), *_words()]
-    return "\n\n".join(parts) + "\n"
-
-
-def _link_text(words: str) -> str:
-    """In a link a bracket that stands alone would end it."""
-    return re.sub(r"[][]", r"\\\g<0>", escape(words))
-
-
-def _judged(verdict: Verdict, where: str = "") -> list[str]:
+def _judged(verdict: Verdict) -> list[str]:
     """A line under `JUDGED`, with the place in the paper behind the claim."""
-    claim = escape(verdict.text, code=True) + (f" ({escape(where)})" if where else "")
+    claim = f"{escape(verdict.text, code=True)} ({escape(verdict.where)})"
     word = f"{MARKS[verdict.verdict]} {verdict_text(verdict)}"
     return [claim, verdict.kind, word, escape(verdict.why, code=True)]
 
@@ -170,51 +132,82 @@ def _list(sentences: Iterable[str]) -> str:
     return "\n".join(f"- {escape(sentence, code=True)}" for sentence in sentences)
 
 
-def write_results_page(
+def write_markdown(
     path: Path | str,
     results: Sequence[StudyResult],
     folder: Path | str,
     findings: Findings | None = None,
 ) -> list[Path]:
-    """Write one page, and its figures in `figures/results/` beside it; returns the files.
+    """Write a page of all results, and beside it a page and the figures of each study.
+
+    `results.md` has its studies in `results/` and their figures in `figures/results/`.
 
     Args:
         folder: what the pictures of `results` are relative to.
         findings: what is concluded from the results.
+
+    Returns:
+        the files, the page of all first.
     """
     findings = findings or Findings()
     path = Path(path)
-    figures = path.parent / "figures" / "results"
-    make_directory(figures)
-    written = []
+    pages, figures = path.parent / path.stem, path.parent / "figures" / path.stem
+    for each in (pages, figures):
+        make_directory(each)
+    files = {}
     parts = [HEADER, "# What became of the paper's claims"]
     parts += [escape(each, code=True) for each in findings.answer]
-    parts += ["Terms are explained [at the end](#words)."]
-    parts += [f"{kind.capitalize()} claims: {progress_text(results, kind)}." for kind in KINDS]
-    parts += _smoke(results)
+    parts += ["Terms are explained [at the end](#words).", *_smoke(results)]
     if rows := summary_rows(results):
         columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
-        parts += [_table(columns, [_cells(row) for row in rows]), unmeasured_text(results)]
+        parts += ["## Table by table", _table(columns, [_cells(row) for row in rows])]
+    parts += [unmeasured_text(results), "## Question by question", f"{judged_text(results)}."]
+    counted = [
+        [escape(words), *(counts_text(counts) or "none" for counts in given)]
+        for words, given in question_rows(results)
+    ]
+    parts += [_table(["question", *KINDS], counted)] if counted else []
+    parts += [findings.history and "## What was changed after a look"]
+    parts += [escape(findings.history, code=True), *_open(results), "## Study by study"]
     for result in results:
-        parts += _study(result, findings)
+        name, found = identity(result), findings.of(result)
+        shown = []
         for number, picture in enumerate(draw(result, folder)):
-            target = figures / f"{identity(result)}-{number}.{picture.format}"
-            written.append(save_figure(picture.figure, target))
-            link = os.path.relpath(target, path.parent).replace(os.sep, "/")
-            parts.append(f"![{escape(picture.alt)}]({link})")
-        # The attribute is for the site: GitHub reads Markdown inside without it.
-        parts.append(f'<details markdown="1"><summary>{DETAILS}</summary>')
-        parts += _figures_and_facts(result, "**{}**")
-        parts.append("</details>")
-    parts += [*_open(results), *_words()]
-    write_atomic(path, ("\n\n".join(filter(None, parts)) + "\n").encode())
-    return [path, *written]
+            target = figures / f"{name}-{number}.{picture.format}"
+            save_figure(picture.figure, target)
+            shown.append((escape(picture.alt), target))
+        page = pages / f"{name}.md"
+        files[page] = study_markdown(result, found, _images(shown, pages))
+        files[page] = f"{HEADER}\n\n{files[page]}"
+        parts += [
+            f'<a id="{name}"></a>\n\n### {escape(result.title)}',
+            f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}. "
+            f"[Verdicts, all figures, how it was made]({pages.name}/{name}.md)",
+            escape(found, code=True),
+            *_images(shown, path.parent),
+        ]
+    files[path] = _joined([*parts, *_words()])
+    for each, text in files.items():
+        write_atomic(each, text.encode())
+    return [path, *(each for each in files if each != path)]
+
+
+def _images(shown: Sequence[tuple[str, Path]], start: Path) -> list[str]:
+    """Pictures by their words and files, for a page in the folder `start`."""
+    return [
+        f"![{words}]({os.path.relpath(target, start).replace(os.sep, '/')})"
+        for words, target in shown
+    ]
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _open(results: Sequence[StudyResult]) -> list[str]:
     """What is undecided, and what would decide it."""
     lacking = lacking_trainings(results)
-    undecided = verdict_counts(results)[UNDECIDED]
+    undecided = sum(v.verdict == UNDECIDED for each in results for v in each.verdicts)
     if not undecided:
         return []
     rows = [
@@ -250,19 +243,5 @@ def _cells(row: SummaryRow) -> list[str]:
                 *(f"[{escape(text)}](#{where})" for where, text in row.elsewhere),
             ]
         ),
-        "<br>".join(f"{kind}: {escape(counts)}" for kind, counts in row.counts),
+        "<br>".join(f"{kind}: {counts_text(counts) or 'none'}" for kind, counts in row.counts),
     ]
-
-
-def _study(result: StudyResult, findings: Findings) -> list[str]:
-    """Three sentences: what was asked, what was found, and why; of what; then the verdicts."""
-    parts = [
-        f'<a id="{identity(result)}"></a>\n\n## {escape(result.title)}',
-        f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}, "
-        f"`{result.details.get('command', '')}`, {result.provenance.minutes:.0f} minutes of work. "
-        f"{escape(result.question, code=True)}",
-        escape(findings.of(result), code=True),
-        escape(f"Measured on: {result.provenance.models}; {facts(result)}.", code=True),
-    ]
-    rows = [_judged(verdict) for verdict in result.verdicts]
-    return [part for part in [*parts, _table(JUDGED, rows) if rows else ""] if part]

@@ -21,14 +21,16 @@ from multiway.report.summary import (
     MARKS,
     SMOKE,
     identity,
+    judged_text,
     made_rows,
+    question_rows,
     summary_rows,
     unmeasured_text,
     verdict_text,
 )
 from multiway.report.tables import Table, result_tables
 from multiway.studies.evidence import VERDICTS
-from multiway.studies.result import KINDS, SCALES, StudyResult, verdict_counts
+from multiway.studies.result import KINDS, SCALES, StudyResult
 
 __all__ = ["write_study_page"]
 
@@ -81,7 +83,10 @@ def write_study_page(
         "lead": LEAD,
         "answer": findings.answer,
         "parts": parts,
-        "counts": {kind: verdict_counts(results, kind) for kind in KINDS},
+        "questions": question_rows(results),
+        "claim_kinds": KINDS,
+        "judged": judged_text(results),
+        "history": findings.history,
         "rows": summary_rows(results),
         "unmeasured": unmeasured_text(results),
         "said": verdict_text,

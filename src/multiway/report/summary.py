@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -11,7 +11,7 @@ from multiway.report.labels import ABSENT, attacks_of
 from multiway.report.style import BLUE, GREY, RED
 from multiway.results import METRICS, number_text
 from multiway.studies.catalogue import headings
-from multiway.studies.claims import claims
+from multiway.studies.claims import QUESTIONS, claims
 from multiway.studies.evidence import (
     FALLS_SHORT,
     HOLDS,
@@ -34,9 +34,10 @@ __all__ = [
     "difference_text",
     "found_text",
     "identity",
+    "judged_text",
     "lacking_trainings",
     "made_rows",
-    "progress_text",
+    "question_rows",
     "summary_rows",
     "unmeasured_text",
     "verdict_text",
@@ -72,7 +73,6 @@ class SummaryRow:
         reported: the paper's figure: a difference, in words.
         ours: ours with its interval, of the paper's own attack and of the stronger one, where it
             is nearest to failing; where the opposite holds in part, then where it holds best.
-        counts: by kind of claim, how many got which verdict.
         result: all that was found.
         smaller: what was found at smaller scales.
     """
@@ -82,7 +82,6 @@ class SummaryRow:
     verdict: Verdict
     reported: str
     ours: tuple[str, ...]
-    counts: tuple[tuple[str, str], ...]
     result: StudyResult
     smaller: tuple[StudyResult, ...]
 
@@ -97,10 +96,9 @@ class SummaryRow:
         ]
 
     @property
-    def tallies(self) -> list[tuple[str, list[tuple[int, str]]]]:
+    def counts(self) -> list[tuple[str, Mapping[str, int]]]:
         """By kind of claim, how many got which verdict."""
-        given = [(kind, verdict_counts([self.result], kind)) for kind in KINDS]
-        return [(kind, [(n, word) for word, n in some.items() if n]) for kind, some in given]
+        return [(kind, verdict_counts(self.result.verdicts, kind)) for kind in KINDS]
 
     @property
     def chart(self) -> Markup:
@@ -161,7 +159,7 @@ def found_text(result: StudyResult) -> str:
     if not result.verdicts:
         return ""
     counts = "; ".join(
-        f"{kind}, {counts_text([result], kind)}"
+        f"{kind}, {counts_text(verdict_counts(result.verdicts, kind))}"
         for kind in KINDS
         if any(each.kind == kind for each in result.verdicts)
     )
@@ -170,22 +168,39 @@ def found_text(result: StudyResult) -> str:
     return f"Of its claims: {counts}. The first, “{first.text}”: {word}. {first.why}"
 
 
-def counts_text(results: Sequence[StudyResult], kind: str | None = None) -> str:
-    """How many claims, of all kinds or of one, got which verdict; empty where there are none."""
-    counts = verdict_counts(results, kind)
+def counts_text(counts: Mapping[str, int]) -> str:
+    """How many claims got which verdict; empty where there are none."""
     return ", ".join(f"{count} {MARKS[word]} {word}" for word, count in counts.items() if count)
 
 
-def progress_text(results: Sequence[StudyResult], kind: str) -> str:
-    """How many of all claims of a kind were judged, and how; of a study its first result counts."""
-    largest = list({each.name: each for each in reversed(results)}.values())
-    given = verdict_counts(largest, kind)
-    known = {each.name for each in largest}
-    of = sum(given.values())
-    of += sum(claim.kind == kind for claim in claims() if claim.study not in known)
-    judged = sum(given.values()) - given[NOT_JUDGED]
-    far = "" if judged == of else " so far"
-    return f"{judged} of {of} are judged{far}: {counts_text(largest, kind) or 'none yet'}"
+def judged_text(results: Sequence[StudyResult]) -> str:
+    """How many of all claims were judged; of a study the result at its largest scale counts."""
+    given, known = _largest(results), {each.name for each in results}
+    missing = [claim.kind for claim in claims() if claim.study not in known]
+    said = []
+    for kind in KINDS:
+        words = [each.verdict for each in given if each.kind == kind]
+        judged = len(words) - words.count(NOT_JUDGED)
+        said.append(f"{judged} of {len(words) + missing.count(kind)} {kind}")
+    return f"{' and '.join(said)} claims are judged"
+
+
+def question_rows(results: Sequence[StudyResult]) -> list[tuple[str, list[dict[str, int]]]]:
+    """For each question what became of the claims that bear on it, a count for each of `KINDS`."""
+    about = {claim.id: claim.about for claim in claims()}
+    given = _largest(results)
+    rows = []
+    for name, words in QUESTIONS.items():
+        some = [each for each in given if about.get(each.claim) == name]
+        if some:
+            rows.append((words, [verdict_counts(some, kind) for kind in KINDS]))
+    return rows
+
+
+def _largest(results: Sequence[StudyResult]) -> list[Verdict]:
+    """All verdicts; of a study measured at several scales those that come first."""
+    largest = {each.name: each for each in reversed(results)}
+    return [verdict for each in largest.values() for verdict in each.verdicts]
 
 
 def verdict_text(verdict: Verdict) -> str:
@@ -214,7 +229,6 @@ def _row(result: StudyResult, smaller: tuple[StudyResult, ...]) -> SummaryRow:
         verdict=verdict,
         reported=ABSENT if reported is None else difference_text(reported, verdict.metric),
         ours=tuple(_ours(each, verdict) for each in _shown(verdict)),
-        counts=tuple((kind, counts_text([result], kind) or "none") for kind in KINDS),
         result=result,
         smaller=smaller,
     )

@@ -18,7 +18,18 @@ from multiway.errors import MultiwayError, choose
 from multiway.results import METRICS
 from multiway.studies.paper import check_known, studies
 
-__all__ = ["Claim", "Comparison", "Side", "claims", "read_claims"]
+__all__ = ["QUESTIONS", "Claim", "Comparison", "Side", "claims", "read_claims"]
+
+# What the claims are about, in the order of a page, and what a claim says that holds.
+QUESTIONS = {
+    "lead": "RO is more robust than one-hot labels, neither trained on attacked images",
+    "trained": "RO is more robust than one-hot labels, both trained on attacked images",
+    "cause": "it is due to the random codes or their length (controls)",
+    "accuracy": "accuracy on clean and on corrupted images",
+    "gradients": "gradients, and the loss around an image",
+    "attacks": "how attacks on RO behave, whatever one-hot labels do",
+    "watermark": "the watermark of a stolen network",
+}
 
 Side = float | tuple[tuple[str, str], ...]
 """Cells (row, column), whose mean counts, or a number."""
@@ -92,6 +103,7 @@ class Claim:
         id: its name, such as `transfer-black-box`.
         kind: `literal`, what the paper says of its own comparison; or `matched`, what must be so
             if its explanation is right: the same recipe, and all encodings.
+        about: one of `QUESTIONS`.
         text: the claim in plain words.
         where: the place in the paper; `ours` for what the paper did not test.
         metric: of all its cells.
@@ -101,6 +113,7 @@ class Claim:
     id: str
     kind: str
     study: str
+    about: str
     text: str
     where: str
     metric: str
@@ -139,6 +152,7 @@ class _Entry(BaseModel):
     id: str
     kind: Literal["literal", "matched"]
     study: str
+    about: str
     text: str
     where: str
     metric: str = "accuracy"
@@ -169,6 +183,7 @@ class _Entry(BaseModel):
                 self.id.format(**slugs),
                 self.kind,
                 self.study,
+                self.about,
                 self.text.format(**names),
                 self.where.format(**names),
                 self.metric,
@@ -202,6 +217,7 @@ def read_claims(text: str) -> tuple[Claim, ...]:
 
 def _check(claim: Claim) -> None:
     choose(f"study of claim {claim.id}", claim.study, studies())
+    choose(f"question of claim {claim.id}", claim.about, QUESTIONS)
     choose(f"metric of claim {claim.id}", claim.metric, METRICS)
     for part in claim.comparisons:
         lengths = {len(side) for side in part.sides}

@@ -59,7 +59,9 @@ def check_claims(result: StudyResult) -> None:
         raise _stale(f"{where} judges {len(given)} claims; there are {len(declared)} today")
     by_id = {claim.id: claim for claim in claims(result.name)}
     for verdict in result.verdicts:
-        known = {(name, part.by) for name, part in by_id[verdict.claim].names.items()}
+        named = by_id[verdict.claim].names.items()
+        # A worst case is called by its rows.
+        known = {(each, part.by) for name, part in named for each in (name, str(part))}
         if not {(each.part, each.margin) for each in verdict.evidence} <= known:
             raise _stale(f"{where} judges {verdict.claim} by other comparisons than today's")
         if verdict.evidence and verdict.reported != reported_beside(by_id[verdict.claim], verdict):

@@ -129,12 +129,7 @@ def load_results(store: Path | str) -> list[StudyResult]:
     return [read_study_result(path) for path in sorted((Path(store) / "results").glob("*.json"))]
 
 
-def verdict_counts(results: Iterable[StudyResult], kind: str | None = None) -> dict[str, int]:
-    """How many claims (of one `kind`) got each verdict, in the order of the verdicts."""
-    given = [
-        verdict.verdict
-        for result in results
-        for verdict in result.verdicts
-        if kind in (None, verdict.kind)
-    ]
+def verdict_counts(verdicts: Iterable[Verdict], kind: str) -> dict[str, int]:
+    """How many claims of one kind got each verdict, in the order of the verdicts."""
+    given = [each.verdict for each in verdicts if each.kind == kind]
     return {word: given.count(word) for word in VERDICTS}

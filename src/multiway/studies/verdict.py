@@ -137,13 +137,17 @@ class _Reading:
     def parts(self) -> list[_Part]:
         """Of each objective that decides, the paper's first, all comparisons."""
         decisive: list[_Part] = []
-        papers: list[_Part] = []
+        papers: dict[Comparison, _Part] = {}
         for objective in self._objectives():
-            parts = self._measured(objective)
-            if papers:
-                parts = [self._beside(own, part) for own, part in zip(papers, parts, strict=True)]
-            papers = papers or parts
-            decisive += parts
+            groups = self._measured(objective)
+            for part, same in groups:
+                if papers:
+                    beside = [self._beside(papers[each], part) for each in same]
+                    lost = [each.lost for each in beside if each.lost is not None]
+                    # What it takes away of all that the paper's own shows there.
+                    part = replace(part, lost=min(lost) if len(lost) == len(same) else None)
+                decisive.append(part)
+            papers = papers or {each: part for part, same in groups for each in same}
         return decisive
 
     def seeds(self, part: _Part) -> tuple[int, ...]:
@@ -174,21 +178,39 @@ class _Reading:
         white = all(cell.white_box for some in self.cells.values() for cell in some)
         return self.claim.worst and white
 
-    def _measured(self, objective: str | None) -> list[_Part]:
-        comparisons = self.claim.comparisons
+    def _measured(self, objective: str | None) -> list[tuple[_Part, list[Comparison]]]:
+        """What is measured on an objective, each with the comparisons that have this figure."""
+        groups = self._distinct(objective)
+        comparisons = [same[0] for same in groups]
         shares = METRICS[self.claim.metric].percent
         samples = [self._sample(part, objective) for part in comparisons]
         if all(sample is None for sample in samples):
-            return [_Part(part, objective, None, self._counted(part)) for part in comparisons]
+            return [
+                (_Part(same[0], objective, None, self._counted(same[0])), same) for same in groups
+            ]
         known = [sample for sample in samples if sample is not None]
         if any(len(sample.values) < 2 for sample in known):
             raise _Unjudged("One training says nothing of others; at least 2 seeds are needed")
         pool = [part.pool for part in comparisons]
         measured = differences(known, shares=shares, pool=pool)
         return [
-            _Part(part, objective, sample, _from_number(part, each))
-            for part, sample, each in zip(comparisons, known, measured, strict=True)
+            (_Part(same[0], objective, sample, _from_number(same[0], each)), same)
+            for same, sample, each in zip(groups, known, measured, strict=True)
         ]
+
+    def _distinct(self, objective: str | None) -> list[list[Comparison]]:
+        """The claim's comparisons; those that are one figure together.
+
+        The worst case is that of the rows, whichever columns are compared. And where two networks
+        were measured together, as in a correlation, which comes first makes no difference.
+        """
+        groups: dict[object, list[Comparison]] = {}
+        for part in self.claim.comparisons:
+            gaps = None if objective == WORST else self._gaps(part, objective)
+            bits = None if gaps is None else gaps.numpy().tobytes()
+            sides = (_networks(side, objective) for side in (part.greater, part.than))
+            groups.setdefault((*sides, part.by, bits), []).append(part)
+        return list(groups.values())
 
     def _beside(self, own: _Part, part: _Part) -> _Part:
         """With what this attack takes away of what the paper's own shows, if it is a stronger one.
@@ -306,6 +328,13 @@ class _Reading:
         return Difference(one - other, n + m, 1, 0.0, 0.0, 0.0, 1.0)
 
 
+def _networks(side: Side, objective: str | None) -> object:
+    """What a side is about, however it is written; see `_Reading._distinct`."""
+    if not isinstance(side, tuple):
+        return side
+    return tuple(row if objective == WORST else frozenset((row, column)) for row, column in side)
+
+
 def _less(one: Tensor, other: Tensor) -> Tensor:
     """The difference of two [S, N], on the seeds and images that both have."""
     seeds, n = (min(one.shape[axis], other.shape[axis]) for axis in (0, 1))
@@ -334,6 +363,8 @@ def _evidence(claim: Claim, part: _Part, seeds: tuple[int, ...]) -> Evidence:
     most = METRICS[claim.metric].high - METRICS[claim.metric].low
     low, high = (bound(end, -most, most) for end in (gap.low, gap.high))
     name = next(name for name, each in claim.names.items() if each == part.comparison)
+    if part.objective == WORST:  # that of the rows
+        name = str(part.comparison)
     return Evidence(
         part.objective, name, gap.value, low, high, part.comparison.by, note,
         round(gap.power(-margin if margin < 0 else note), 4), part.lost, gap.n, seeds,

@@ -39,12 +39,9 @@ def weakest_figures(claim: Claim, evidence: Sequence[Evidence]) -> str:
 def _one_figure(claim: Claim, chosen: Evidence, evidence: Sequence[Evidence]) -> str:
     percent = METRICS[claim.metric].percent
     figure = chosen.interval.points() if percent else chosen.interval.number(3)
-    under, part = f" on {chosen.objective}", chosen.part
-    if chosen.objective == WORST:
-        # It is that of the row: which column of it is compared makes no difference.
-        under, part = f" in the {WORST}", part.split(": ")[0]
+    under = f" in the {WORST}" if chosen.objective == WORST else f" on {chosen.objective}"
     several = len({each.part for each in evidence}) > 1
-    return f"{figure}{under if chosen.objective else ''}{f' ({part})' if several else ''}"
+    return f"{figure}{under if chosen.objective else ''}{f' ({chosen.part})' if several else ''}"
 
 
 def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
