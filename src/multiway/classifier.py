@@ -12,7 +12,7 @@ from huggingface_hub import ModelHubMixin, hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import Tensor, nn
 
-from multiway.backbones import rebuild_backbone
+from multiway.backbones import import_function, rebuild_backbone
 from multiway.checks import output_tensor
 from multiway.classifier_config import (
     CONFIG,
@@ -312,7 +312,8 @@ def load_classifier(
 
     Args:
         backbone: the network itself, or `package.module:function` that builds it, when it is not
-            one of multiway's. A configuration file alone never makes foreign code run.
+            one of multiway's; without arguments where the configuration describes none. A
+            configuration file alone never makes foreign code run.
         weights: the file of the directory to read, if not `model.safetensors`.
     """
     directory = Path(directory)
@@ -344,6 +345,8 @@ def load_classifier(
                 f"{directory / CONFIG}: {what} is {said:g}, but the codebook in {path.name} says "
                 f"{actual:g}; one of the two files was altered or is another model's"
             )
+    if architecture is None and isinstance(backbone, str):
+        backbone = import_function(backbone)()
     if isinstance(backbone, nn.Module):
         backbone = _with_outputs(backbone, encoding, head)
     elif backbone is None and (network := rebuild_pretrained(architecture, encoding, head)):
@@ -373,9 +376,11 @@ def encode_model(
 
     Works on plain modules whose last layer is `head`, `fc` or `classifier` or ends a Sequential,
     on networks with timm's `get_classifier` and `reset_classifier`, and on transformers'
-    classifiers. The new head begins as the old one turned into the space of the codes, so the
-    decisions are the network's own and the first steps have the size that they have with one-hot
-    labels (`swap_head`, `CodeScale.matched`). Train it on `model(images, labels)`.
+    classifiers. With a squared error at the `matched` scale the new head begins as the old one
+    turned into the space of the codes, so the decisions are the network's own and the first steps
+    have the size that they have with one-hot labels; those keep the old head. For other encodings
+    and at the `paper` scale a head is drawn (`swap_head`, `CodeScale.matched`). Train it on
+    `model(images, labels)`.
 
     Args:
         network: images to [N, K] scores; left as it is.
@@ -388,6 +393,11 @@ def encode_model(
         >>> model.codes(torch.rand(2, 1, 28, 28)).shape
         torch.Size([2, 2000])
     """
+    if not isinstance(encoding, Encoding):
+        raise MultiwayError(
+            f"an encoding is needed, not {encoding!r}: Encoding.make('ro', classes=10)"
+        )
     network = copy.deepcopy(network)
     head = swap_head(network, encoding, head)
-    return EncodedClassifier(network, encoding, head=head)
+    # A copy: models of one encoding are cast, moved and loaded apart.
+    return EncodedClassifier(network, copy.deepcopy(encoding), head=head)

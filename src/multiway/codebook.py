@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,17 @@ class Codebook(nn.Module):
         # Python floats: they multiply codes of any dtype on any device without a copy.
         self.beta = float(norms.mean())
         self.score_scale = LEAD / smallest_lead
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Codebook:
+        """What `to`, `cuda` and `double` do; a cast to fewer bits leaves the codewords as they are.
+
+        In 16 bits they would have several norms and not be at right angles.
+        """
+        exact = self.vectors
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.vectors.dtype.itemsize < exact.dtype.itemsize:
+            self.vectors = exact.to(self.vectors.device)
+        return self
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
@@ -200,9 +212,10 @@ class Codebook(nn.Module):
         Computed as (|f|^2 - 2 f.c_i + |c_i|^2) / L through one matrix product.
         """
         self.check_codes(codes)
+        codes = self._precise(codes)
         squares = codes.square().sum(dim=1, keepdim=True) + self.vectors.square().sum(dim=1)
         # Rounding can leave a hit a hair below zero.
-        return ((squares - 2 * codes @ self.vectors.T) / self.length).clamp_min(0)
+        return ((squares - 2 * self._products(codes)) / self.length).clamp_min(0)
 
     def scores(self, codes: Tensor) -> Tensor:
         """Inner products with the codewords, [N, K], scaled so that a perfect hit leads by 10.
@@ -211,7 +224,19 @@ class Codebook(nn.Module):
         over scores from saturating. Where leads differ (Gaussian books), 10 is the smallest.
         """
         self.check_codes(codes)
-        return self.score_scale * (codes @ self.vectors.T)
+        return self.score_scale * self._products(codes)
+
+    def _precise(self, codes: Tensor) -> Tensor:
+        """`codes` in 32 bits or more: a product of norms of 1000 is more than 16 bits hold."""
+        return codes.to(torch.promote_types(codes.dtype, self.vectors.dtype))
+
+    def _products(self, codes: Tensor) -> Tensor:
+        """Inner products of `codes` [N, L] with the codewords, [N, K]; autocast has no say."""
+        codes, device = self._precise(codes), codes.device.type
+        if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
+            return codes @ self.vectors.to(codes.dtype).T
+        with torch.autocast(device, enabled=False):
+            return codes @ self.vectors.to(codes.dtype).T
 
     def decode(self, codes: Tensor) -> Tensor:
         """The class of the nearest codeword, [N]: argmin of `distances`, argmax of `scores`.

@@ -102,6 +102,9 @@ class Encoding(nn.Module):
             MultiwayError: an unknown name, or a length or beta that the encoding does not have.
         """
         spec = ENCODINGS[choose("encoding", name, ENCODINGS)]
+        for what, given in (("classes", classes), ("length", length), ("seed", seed)):
+            if not isinstance(given, int) and not (what == "length" and given is None):
+                raise MultiwayError(f"{what} is {given!r}; it must be a whole number, an int")
         if spec.fixed_length and length not in (None, classes):
             raise MultiwayError(
                 f"encoding '{name}' has one output a class: its code length is {classes}, not "

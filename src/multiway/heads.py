@@ -15,7 +15,7 @@ from multiway.errors import MultiwayError, MultiwayWarning
 __all__ = ["FirstBatch", "Head", "copy_start", "find_head", "get_head", "swap_head"]
 
 # Names under which classifiers keep their last layer: torchvision, timm, transformers and us.
-HEAD_NAMES = ("head", "fc", "classifier")
+HEAD_NAMES = ("head", "fc", "classifier", "score")
 
 # A first loss this many times above or below that of outputs of zero is no accident.
 FAR = 100.0
@@ -89,7 +89,8 @@ def swap_head(network: nn.Module, encoding: Encoding, head: Head | None = None) 
 
     At the `matched` scale the new head begins as the old one, turned into the space of the codes
     (`Encoding.code_head`); one with another number of classes is first drawn anew, as PyTorch draws
-    a layer. At the `paper` scale, and for losses without a scale, it is drawn with L outputs.
+    a layer. One-hot labels with cross-entropy keep the old one. At the `paper` scale, and for the
+    cosines and bits that have no scale, a head with L outputs is drawn.
     """
     path = find_head(network) if head is None else head
     old = get_head(network, path)
@@ -106,7 +107,9 @@ def swap_head(network: nn.Module, encoding: Encoding, head: Head | None = None) 
             stacklevel=3,
         )
     bias = old.bias is not None
-    if encoding.scale is not None and encoding.scale.start is not None:
+    if fits and encoding.kind == "cross-entropy":
+        new = old  # its outputs are the logits
+    elif encoding.scale is not None and encoding.scale.start is not None:
         new = encoding.code_head(old if fits else nn.Linear(old.in_features, classes, bias=bias))
     else:
         new = nn.Linear(old.in_features, length, bias=bias)
@@ -237,7 +240,9 @@ def _is_squashed(codes: Tensor, expected: Tensor) -> bool:
     stretch = codes[kept] / expected[kept]
     left_out = expected[~kept]
     rectified = len(left_out) > 0 and bool((left_out < 0).all())
-    return rectified or not torch.allclose(stretch, stretch[:1], rtol=1e-5)
+    # Either may have been rounded to 16 bits, under autocast.
+    rounded = max(torch.finfo(each.dtype).eps for each in (codes, expected))
+    return rectified or not torch.allclose(stretch, stretch[:1], rtol=max(1e-5, 4 * rounded))
 
 
 def _warn(said: str) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 import safetensors
+import torch
 
 from conftest import Command, cell, invoke
+from multiway.data import ImageSet
+from multiway.training import default_backbone, default_recipe
 from tiny_artifacts import until
 from warm import WarmProcess, warm
 
@@ -189,6 +192,13 @@ def test_tensorboard_files(in_process: Command, tiny_npz: Path, tmp_path: Path) 
     losses = [event.value for event in events.Scalars("loss")]
     assert len(losses) == 3
     assert losses == pytest.approx([line["loss"] for line in metrics], rel=1e-5)
+
+
+def test_the_default_network_is_the_one_that_the_default_recipe_is_for() -> None:
+    for channels, backbone, recipe in ((1, "a", "paper-mnist"), (3, "resnet-8", "cifar-cpu")):
+        images = torch.zeros(2, channels, 8, 8, dtype=torch.uint8)
+        data = ImageSet("mine", "train", images, torch.tensor([0, 1]), ("0", "1"))
+        assert (default_backbone(data), default_recipe(data).name) == (backbone, recipe)
 
 
 OWN_NETWORK = """

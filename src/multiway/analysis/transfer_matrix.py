@@ -76,6 +76,10 @@ def transfer(
         >>> [(cell.row, cell.column) for cell in result.cells if cell.white_box]
         [('a', 'a'), ('b', 'b')]
     """
+    if not isinstance(models, Mapping):
+        raise MultiwayError(
+            f"models are {type(models).__name__}; give them by name: {{'a': one, 'b': other}}"
+        )
     if len(models) < 2:
         raise MultiwayError(f"a transfer matrix needs 2 models or more, not {len(models)}")
     data = image_set(data, split="test")

@@ -14,7 +14,7 @@ from multiway.cli import options
 from multiway.cli.attack_options import paper_eps
 from multiway.cli.console import print_json, say
 from multiway.cli.launch import run_workers
-from multiway.cli.options import OBJECTIVES, Choice, Count, Number
+from multiway.cli.options import BACKBONES, OBJECTIVES, Choice, Count, Number
 from multiway.cli.progress import TrainingProgress
 
 if TYPE_CHECKING:
@@ -30,7 +30,15 @@ __all__ = ["fit", "run_result", "train"]
 def train(
     out: options.RunFolder,
     data: options.TrainingData = "mnist5k",
-    backbone: options.BackboneName = "a",
+    backbone: Annotated[
+        str | None,
+        Choice(
+            "--backbone",
+            of=BACKBONES,
+            help=f"{', '.join(BACKBONES)}, or package.module:function. "
+            "[default: a, for colour resnet-8]",
+        ),
+    ] = None,
     encoding: options.EncodingName = "ro",
     recipe: options.RecipeName = None,
     code_length: options.CodeLength = None,
@@ -118,6 +126,7 @@ def train(
     images = mw.data.load(data, "train", data_dir, image_size)
     test = mw.data.load(data, "test", data_dir, image_size)
     plan = training.default_recipe(images) if recipe is None else training.load_recipe(recipe)
+    backbone = backbone or training.default_backbone(images)
     plan = plan.override(
         scale=scale, epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size
     )

@@ -101,7 +101,7 @@ def image_set(data: Any, classes: int | None = None, split: str = "train") -> Im
 def _both(data: Any) -> tuple[Tensor, Tensor]:
     if isinstance(data, ImageSet):
         return data.images, data.labels
-    if isinstance(data, (tuple, list)) and len(data) == 2:
+    if isinstance(data, (tuple, list)) and len(data) == 2 and not all(map(_is_batch, data)):
         return labelled_tensors(*data)
     if isinstance(data, (Tensor, np.ndarray)):
         raise MultiwayError("labels are missing: every image needs its true class")
@@ -123,6 +123,11 @@ def _both(data: Any) -> tuple[Tensor, Tensor]:
         torch.cat([_tensor("images", part) for part in images]),
         class_numbers(torch.cat([_tensor("labels", part) for part in labels])),
     )
+
+
+def _is_batch(value: Any) -> bool:
+    """Whether it is images with labels, not images or labels: [x, y] with several axes in x."""
+    return isinstance(value, (tuple, list)) and len(value) == 2 and np.ndim(value[0]) > 3
 
 
 def _tensor(name: str, value: Any) -> Tensor:

@@ -153,7 +153,9 @@ def as_bytes(images: Tensor) -> Tensor:
         return images
     images = images.float()
     steps = (images * 255).round()
-    same = bool(((steps / 255 - images).abs() <= 1e-6).all())
+    # What is no byte is left as it is, for `ImageSet` to refuse: as bytes it would wrap around.
+    fits = ((steps / 255 - images).abs() <= 1e-6) & (steps >= 0) & (steps <= 255)
+    same = bool(fits.all())
     return steps.to(torch.uint8) if same else images
 
 

@@ -4,6 +4,7 @@ from multiway.training.distributed import PRECISIONS, Team, check_shares, launch
 from multiway.training.jobs import (
     check_class_names,
     check_weights,
+    default_backbone,
     default_recipe,
     first_weights,
     load_run,
@@ -31,6 +32,7 @@ __all__ = [
     "check_class_names",
     "check_shares",
     "check_weights",
+    "default_backbone",
     "default_recipe",
     "first_weights",
     "launched_size",

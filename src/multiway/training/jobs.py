@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ __all__ = [
     "Job",
     "check_class_names",
     "check_weights",
+    "default_backbone",
     "default_recipe",
     "first_weights",
     "load_run",
@@ -109,6 +111,8 @@ def make_job(
             f"the model tells {model.classes} classes apart, and {data.name} has "
             f"{len(data.classes)}: encode the network for as many"
         )
+    if not len(data):
+        raise MultiwayError(f"{data.name} has no images to train on")
     check_weights(model, "the network")
     size = min(recipe.batch_size, len(data))
     check_memory(
@@ -204,16 +208,24 @@ def train(
         if isinstance(encoding, str):
             classes = get_head(model, find_head(model)).out_features
             encoding = Encoding.make(encoding, classes, scale=plan.code_scale)
-        model = encode_model(model, encoding)
+        with isolated():
+            seeded(seed, "head")  # where one is drawn
+            model = encode_model(model, encoding)
     images = image_set(data, model.classes)
     job = make_job(model, images, plan, seed=seed, validation=validation)
     observer = observer or Lines()
     with tempfile.TemporaryDirectory() as temporary:
         run = open_run(Path(temporary if out is None else out), job.config, resume=True)
+        run = replace(run, temporary=out is None)
         if run.finished:
             load_tensors(model, read_tensors(run.weights), run.weights)
             return model
         return run_job(job, run, device=device, observer=observer)
+
+
+def default_backbone(data: ImageSet) -> str:
+    """The network for those who name none: the one that the default recipe is for."""
+    return "a" if data.channels == 1 else "resnet-8"
 
 
 def default_recipe(data: ImageSet) -> Recipe:

@@ -202,10 +202,10 @@ class _Training:
         total, correct = team.sum(float(loss.detach()) * part, right if part else 0)
         value = total / len(chosen)
         if not value <= self.limit:  # written so that NaN fails too
+            kept = "" if self.run.temporary else f" (its last good state is in {self.run.state})"
             raise MultiwayError(
                 f"the loss is {value:.4g} at step {progress.step + 1} of {self.total}: training "
-                f"diverged at lr {self._lr():.4g}; start anew with a lower --lr (the last good "
-                f"state is kept in {self.run.state})"
+                f"diverged at lr {self._lr():.4g}{kept}; start anew with a lower lr"
             )
         self.optimizer.zero_grad()
         # The team averages gradients, whatever the size of each share.

@@ -125,9 +125,10 @@ class Collapse:
 
 @dataclass(frozen=True)
 class Run:
-    """A directory that holds one training."""
+    """A directory that holds one training; a temporary one is gone after it."""
 
     directory: Path
+    temporary: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "directory", Path(self.directory))

@@ -1,0 +1,164 @@
+"""Encoded models in 16 and 64 bits: the decisions are those of 32."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import multiway as mw
+from multiway.encoding import ENCODINGS
+from multiway.errors import MultiwayError, MultiwayWarning
+
+LABELS = torch.arange(24) % 4
+HALVES = (torch.float16, torch.bfloat16)
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 4))
+
+
+def images() -> Tensor:
+    """Of each class others are bright, so that decisions are far from each other."""
+    random = torch.Generator().manual_seed(0)
+    noise = 0.2 * torch.rand(24, 1, 8, 8, generator=random)
+    bright = torch.eye(4).repeat_interleave(16, dim=1).view(4, 1, 8, 8)
+    return noise + 0.8 * bright[LABELS]
+
+
+@torch.enable_grad()
+def trained(encoding: str) -> mw.EncodedClassifier:
+    recipe = mw.training.Recipe(name="mine", lr=0.05, momentum=0.9, batch_size=8, epochs=12)
+    model = mw.train(network(), (images(), LABELS), recipe, encoding=encoding)
+    assert torch.equal(model(images()).argmax(1), LABELS)
+    return model.eval()
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("encoding", ["ro", "padded", "1ofk"])
+@torch.no_grad()
+def test_sixteen_bits_decide_as_thirty_two(encoding: str, kind: torch.dtype) -> None:
+    """Of codewords of norm 1000 an inner product is a million, more than fp16 can hold."""
+    model = trained(encoding)
+    with torch.autocast("cpu", dtype=kind):
+        scores = model(images())
+        codes = model.codes(images())
+    assert scores.isfinite().all()
+    for some in (scores, model.encoding.scores(codes), -model.encoding.codebook.distances(codes)):
+        assert torch.equal(some.argmax(1), LABELS)
+    cast = copy.deepcopy(model).to(kind)
+    assert torch.equal(cast(images().to(kind)).argmax(1), LABELS)
+    assert torch.isfinite(cast(images().to(kind), LABELS))
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@torch.no_grad()
+def test_a_model_in_sixteen_bits_is_saved_and_loaded(
+    encoding: str, kind: torch.dtype, tmp_path: Path
+) -> None:
+    model = mw.encode_model(network(), mw.Encoding.make(encoding, 4)).to(kind).eval()
+    assert model.encoding.codebook.vectors.dtype == torch.float32
+    model.save_pretrained(tmp_path)
+    again = mw.EncodedClassifier.from_pretrained(tmp_path, backbone=network().to(kind))
+    assert torch.equal(again(images().to(kind)), model(images().to(kind)))
+
+
+@torch.no_grad()
+def test_a_network_in_64_bits_scores_in_64_bits() -> None:
+    model = mw.encode_model(network().double(), mw.Encoding.make("ro", 4)).eval()
+    scores = model(images().double())
+    assert scores.dtype == torch.float64
+    exact = network().double()(images().double())
+    assert torch.equal(scores.argmax(1), exact.argmax(1))
+    assert model.double().encoding.codebook.vectors.dtype == torch.float64
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_a_first_batch_in_mixed_precision_is_no_bent_output(kind: torch.dtype) -> None:
+    model = mw.encode_model(network(), mw.Encoding.make("ro", 4)).train()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MultiwayWarning)
+        with torch.autocast("cpu", dtype=kind):
+            model(images(), LABELS)
+        model.to(kind)(images().to(kind), LABELS)
+    bent = nn.Sequential(network(), nn.Softmax(dim=1))
+    with pytest.warns(MultiwayWarning, match="bends them"), torch.autocast("cpu", dtype=kind):
+        mw.encode_model(bent, mw.Encoding.make("ro", 4), head="0.3").train()(images(), LABELS)
+
+
+def test_models_of_one_encoding_are_apart() -> None:
+    encoding = mw.Encoding.make("ro", 4)
+    one, other = (mw.encode_model(network(seed), encoding) for seed in (0, 1))
+    before = other(images())
+    third = mw.encode_model(network(), mw.Encoding.make("ro", 4, seed=5))
+    one.load_state_dict(third.state_dict())
+    assert torch.equal(other(images()), before)
+
+
+@torch.no_grad()
+def test_a_one_hot_head_stays() -> None:
+    body = network()
+    model = mw.encode_model(body, mw.Encoding.make("1ofk", 4))
+    assert torch.equal(model(images()), body(images()))
+
+
+@pytest.mark.parametrize("encoding", ["mmc", "ro-softmax"])
+def test_a_head_that_is_drawn_is_drawn_from_the_seed(encoding: str) -> None:
+    recipe = mw.training.Recipe(name="mine", lr=0.01, batch_size=8, epochs=1)
+    body = network()
+    one, same, other = (
+        mw.train(body, (images(), LABELS), recipe, encoding=encoding, seed=seed)(images())
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize("given", [255 * images(), (255 * images()).long(), images() - 1])
+def test_images_of_another_scale_are_refused(given: Tensor) -> None:
+    """As bytes they would wrap around."""
+    recipe = mw.training.Recipe(name="mine", lr=0.01, batch_size=8, epochs=1)
+    with pytest.raises(MultiwayError, match=r"but must lie in \[0, 1\]"):
+        mw.train(network(), (given.round(), LABELS), recipe)
+    two = {"one": network(), "other": network(1)}
+    with pytest.raises(MultiwayError, match=r"but must lie in \[0, 1\]"):
+        mw.transfer(two, (given.round(), LABELS), mw.FGSM(mw.Linf(0.1), objective="ce"))
+
+
+def test_an_evaluation_within_inference_mode() -> None:
+    model, attack = trained("ro"), mw.FGSM(mw.Linf(0.1))
+    outside = mw.evaluate(model, images(), LABELS, attack)
+    with torch.inference_mode():
+        inside = mw.evaluate(model, images().clone(), LABELS.clone(), attack)
+    assert (inside.clean, inside.robust) == (outside.clean, outside.robust)
+    assert torch.equal(inside.adversarial, outside.adversarial)
+
+
+def test_a_list_of_two_batches_is_no_pair_of_images_and_labels() -> None:
+    batches = [(images()[:12], LABELS[:12]), (images()[12:], LABELS[12:])]
+    found = mw.evaluate(network(), batches, attacks=mw.FGSM(mw.Linf(0.1), objective="ce"))
+    pair = mw.evaluate(network(), images(), LABELS, mw.FGSM(mw.Linf(0.1), objective="ce"))
+    assert (found.clean, found.robust) == (pair.clean, pair.robust)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: mw.encode_model(network(), "ro"), "an encoding is needed, not 'ro'"),  # type: ignore[arg-type]
+        (lambda: mw.Encoding.make("ro", 4.0), r"classes is 4\.0; it must be a whole number"),  # type: ignore[arg-type]
+        (lambda: mw.Encoding.make("ro", 4, seed=None), "seed is None"),  # type: ignore[arg-type]
+        (
+            lambda: mw.transfer([network()], (images(), LABELS), mw.FGSM(mw.Linf(0.1))),  # type: ignore[arg-type]
+            "models are list; give them by name",
+        ),
+    ],
+)
+def test_mistakes_are_one_line(call: object, message: str) -> None:
+    with pytest.raises(MultiwayError, match=message):
+        call()  # type: ignore[operator]
