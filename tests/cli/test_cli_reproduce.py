@@ -216,6 +216,23 @@ def test_a_run_that_a_scheduler_ends_saves_what_it_has(tmp_path: Path) -> None:
     assert saved == {each.key for each in study.artifacts() if each in store} != set()
 
 
+def test_a_command_in_the_background_of_a_shell_is_ended_in_order(tmp_path: Path) -> None:
+    """A shell that is no terminal's has what it starts with & ignore SIGINT."""
+    words = f"{sys.executable} -m multiway reproduce signs --scale smoke --seeds 1 --jobs 1"
+    script = f"{words} --store {tmp_path / 's'} & echo $!; wait $!"
+    shell = subprocess.Popen(
+        ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert shell.stdout is not None
+    run = int(shell.stdout.readline())
+    study, store = declare("signs", scale_of("smoke").first_seeds(1)), Store(tmp_path / "s")
+    until(lambda: any(each in store for each in study.artifacts()))
+    os.kill(run, signal.SIGTERM)
+    _, errors = shell.communicate()
+    assert shell.returncode == 128 + signal.SIGTERM
+    assert errors.splitlines()[-1].startswith("stopped; what is finished is kept in the store")
+
+
 class Interrupted(_Work):
     """Its user stops it as soon as something was saved."""
 

@@ -16,7 +16,7 @@ from multiway import EncodedClassifier, Encoding, encode_model
 from multiway.cli.models import load_subjects
 from multiway.data import load
 from multiway.errors import MultiwayError
-from multiway.training import load_recipe, open_run, prepare
+from multiway.training import Recipe, load_recipe, load_run, open_run, prepare, train
 from multiway.weights import save_weights
 
 NETWORKS = """
@@ -135,6 +135,35 @@ def test_a_saved_model_takes_the_network_it_was_made_of(tmp_path: Path) -> None:
     images = torch.rand(5, 1, 8, 8)
     assert torch.equal(again(images), model.eval()(images))
     assert network[1].out_features == 3  # the given one is left as it is
+
+
+def test_a_run_of_the_library_takes_the_network_it_was_made_of(
+    tiny_npz: Path, tmp_path: Path, in_process: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of `mw.train` says nothing of how a user's network is built."""
+    train_set, test_set = (load(f"npz:{tiny_npz}", split) for split in ("train", "test"))
+    pixels, classes = test_set.images[0].numel(), len(test_set.classes)
+    (tmp_path / "bodies.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        f"    return nn.Sequential(nn.Flatten(), nn.Linear({pixels}, {classes}))\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = nn.Sequential(nn.Flatten(), nn.Linear(pixels, classes))
+    recipe = Recipe(name="mine", lr=0.01, batch_size=8, epochs=1)
+    model = train(network, train_set, recipe, tmp_path / "run").eval()
+    again, _ = load_run(tmp_path / "run", "bodies:build")
+    images = test_set.images / 255
+    assert torch.equal(again(images), model(images))
+    words = ("evaluate", "run", "--data", f"npz:{tiny_npz}", "--json")
+    done = in_process(*words, "--backbone", "bodies:build")
+    assert done.returncode == 0, done.stderr
+    right = float((model(images).argmax(1) == test_set.labels).float().mean())
+    assert json.loads(done.stdout)["cells"][0]["value"] == pytest.approx(right)
+    refused = in_process(*words)
+    assert refused.returncode == 2
+    assert "does not say how its network is built: name a function" in refused.stderr
 
 
 def test_a_thief_is_not_measured_on_what_it_was_trained_on_without_a_word(

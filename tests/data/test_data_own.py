@@ -12,7 +12,7 @@ from data_files import Bytes, pixels, write, write_npz, write_png
 from PIL import Image
 
 from multiway.data import load
-from multiway.errors import MultiwayError
+from multiway.errors import MultiwayError, MultiwayWarning
 
 
 def grey_folder(root: Path) -> dict[str, Bytes]:
@@ -259,3 +259,10 @@ def test_npz_files_that_are_none(tmp_path: Path) -> None:
     np.save(tmp_path / "one.npy", GREY)
     with pytest.raises(MultiwayError, match=r"not a \.npz file: write one with numpy\.savez"):
         load(f"npz:{tmp_path / 'one.npy'}", "train")
+
+
+def test_classes_that_are_counted_from_one_are_pointed_out(tmp_path: Path) -> None:
+    labels = {"y_train": np.array([1, 2, 3, 1, 2, 3]), "y_test": np.array([1, 2, 3, 1])}
+    write_npz(tmp_path / "x.npz", **labels)
+    with pytest.warns(MultiwayWarning, match="runs from 1 to 3: that is 4 classes, of which 0 has"):
+        assert len(load(f"npz:{tmp_path / 'x.npz'}", "train").classes) == 4

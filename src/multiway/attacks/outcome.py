@@ -157,12 +157,14 @@ class Evaluation:
         if self.curve:
             return tuple(self._curves(row, **common))
         clean = Cell.of(row, "clean", self.clean, "accuracy", **common)
+        words = [each.words for each in self.rows]
+        words[1:] = [f"{each}, with all before it" for each in words[1:]]
         attacked = (
             Cell.of(
                 row, each.attack, each.accuracy, "accuracy",
-                **{"objective": each.objective, "attack": each.words, "white_box": True, **common},
+                **{"objective": each.objective, "attack": attack, "white_box": True, **common},
             )
-            for each in self.rows
+            for each, attack in zip(self.rows, words, strict=True)
         )  # fmt: skip
         return (clean, *attacked)
 

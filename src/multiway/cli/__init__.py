@@ -91,7 +91,8 @@ def _end_in_order() -> list[int]:
         asked.append(number)
         raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    # A shell has commands in the background ignore SIGINT, and SIGTERM is left to stop them.
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, signal.SIG_IGN):
         signal.signal(signal.SIGTERM, stop)
     return asked
 

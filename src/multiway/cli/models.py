@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -30,6 +31,9 @@ __all__ = [
 
 # In the place of a file: the weights that a network's function gives it.
 OWN_WEIGHTS = Path("own")
+
+
+_Loaded = TypeVar("_Loaded")
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ def load_subjects(
             subjects.append(Subject(name, saved, saved.encoding.name, path=str(directory)))
             trained_on.append({})
             continue
-        model, config = load_run(directory, _trusted(directory, backbone), best=best)
+        model, config = _loaded(directory, backbone, partial(load_run, best=best))
         encoding = str(config["classifier"]["encoding"]["name"])
         subjects.append(Subject(name, model, encoding, config["seed"], Run(directory)))
         trained_on.append(config)
@@ -204,17 +208,28 @@ def is_saved(directory: Path) -> bool:
 
 
 def load_saved(directory: Path, backbone: Sequence[str] | None) -> EncodedClassifier:
-    """A classifier that `save_pretrained` kept, in eval mode.
+    """A classifier that `save_pretrained` kept, in eval mode; of `backbone` see `_loaded`."""
+    return _loaded(directory, backbone, load_classifier)
+
+
+def _loaded(
+    directory: Path,
+    backbone: Sequence[str] | None,
+    load: Callable[[Path, nn.Module | str | None], _Loaded],
+) -> _Loaded:
+    """What `load` finds in a folder, with one of the trusted `backbone`s where it needs that.
 
     Args:
-        backbone: functions without arguments, of which the first that fits builds the network where
-            the folder does not say how.
+        backbone: code outside multiway that the folder may name; where it does not say how its
+            network is built, functions without arguments, of which the first that fits does it.
     """
-    described = read_json(directory / CONFIG)["classifier"]
-    architecture = described.get("backbone") if isinstance(described, dict) else described
-    if architecture is not None:
+    config = read_json(directory / CONFIG) if (directory / CONFIG).exists() else {}
+    described = config.get("classifier") if isinstance(config, dict) else None
+    if not isinstance(described, dict) or "backbone" not in described:
+        return load(directory, None)  # which says what is wrong with it
+    if (architecture := described["backbone"]) is not None:
         name = architecture.get("name") if isinstance(architecture, dict) else None
-        return load_classifier(directory, name if name in (backbone or ()) else None)
+        return load(directory, name if name in (backbone or ()) else None)
     if not backbone:
         raise MultiwayError(
             f"{directory} does not say how its network is built: name a function without arguments "
@@ -223,18 +238,8 @@ def load_saved(directory: Path, backbone: Sequence[str] | None) -> EncodedClassi
     *others, last = backbone
     for path in others:
         with contextlib.suppress(MultiwayError):
-            return load_classifier(directory, load_network(path, None))
-    return load_classifier(directory, load_network(last, None))
-
-
-def _trusted(directory: Path, backbone: Sequence[str] | None) -> str | None:
-    """Which of the trusted `backbone`s a run needs; None for those that need none."""
-    if not backbone or not (directory / CONFIG).exists():
-        return None
-    classifier = Run(directory).config().get("classifier")
-    described = classifier.get("backbone") if isinstance(classifier, dict) else None
-    name = described.get("name") if isinstance(described, dict) else None
-    return name if name in backbone else None
+            return load(directory, load_network(path, None))
+    return load(directory, load_network(last, None))
 
 
 def _images(

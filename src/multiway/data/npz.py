@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from torch import Tensor
 from multiway.checks import check_images
 from multiway.data.images import ImageSet, as_bytes
 from multiway.data.reading import DEFLATED, read_array_header
-from multiway.errors import MultiwayError, UnusableFile
+from multiway.errors import MultiwayError, MultiwayWarning, UnusableFile
 from multiway.files import kind_of, open_file
 from multiway.machine import check_memory
 
@@ -189,6 +190,14 @@ def _labels(path: Path, key: str, array: np.ndarray, named: bool) -> NDArray[np.
         )
     if array.min() < 0:
         raise MultiwayError(f"{path}: {key} holds the label {array.min()}; labels begin at 0")
+    if array.min() == 1 and not named:
+        warnings.warn(
+            MultiwayWarning(
+                f"{path}: {key} runs from 1 to {array.max()}: that is {array.max() + 1} classes, "
+                "of which 0 has no images; if classes are counted from 1, subtract 1"
+            ),
+            stacklevel=2,
+        )
     if array.max() >= max(_FEW_CLASSES, len(array)) and not named:
         raise MultiwayError(
             f"{path}: {key} runs up to {array.max()}, with {len(np.unique(array))} different "
