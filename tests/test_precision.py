@@ -6,6 +6,7 @@ import copy
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -77,6 +78,8 @@ def test_a_network_in_64_bits_scores_in_64_bits() -> None:
     exact = network().double()(images().double())
     assert torch.equal(scores.argmax(1), exact.argmax(1))
     assert model.double().encoding.codebook.vectors.dtype == torch.float64
+    assert model.float()(images()).dtype == torch.float32
+    assert mw.Encoding.make("ro", np.int64(4)).codebook.classes == 4  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", HALVES)
@@ -152,6 +155,7 @@ def test_a_list_of_two_batches_is_no_pair_of_images_and_labels() -> None:
     [
         (lambda: mw.encode_model(network(), "ro"), "an encoding is needed, not 'ro'"),  # type: ignore[arg-type]
         (lambda: mw.Encoding.make("ro", 4.0), r"classes is 4\.0; it must be a whole number"),  # type: ignore[arg-type]
+        (lambda: mw.Encoding.make("ro", 4, seed=True), "seed is True"),
         (lambda: mw.Encoding.make("ro", 4, seed=None), "seed is None"),  # type: ignore[arg-type]
         (
             lambda: mw.transfer([network()], (images(), LABELS), mw.FGSM(mw.Linf(0.1))),  # type: ignore[arg-type]

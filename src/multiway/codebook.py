@@ -88,14 +88,14 @@ class Codebook(nn.Module):
         self.score_scale = LEAD / smallest_lead
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Codebook:
-        """What `to`, `cuda` and `double` do; a cast to fewer bits leaves the codewords as they are.
+        """What `to`, `cuda` and `double` do; a cast to 16 bits leaves codewords of 32.
 
         In 16 bits they would have several norms and not be at right angles.
         """
         exact = self.vectors
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.vectors.dtype.itemsize < exact.dtype.itemsize:
-            self.vectors = exact.to(self.vectors.device)
+        if self.vectors.dtype.itemsize < torch.float32.itemsize:
+            self.vectors = exact.to(self.vectors.device, torch.float32)
         return self
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:

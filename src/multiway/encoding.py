@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, get_args
 
 import torch
@@ -103,7 +104,8 @@ class Encoding(nn.Module):
         """
         spec = ENCODINGS[choose("encoding", name, ENCODINGS)]
         for what, given in (("classes", classes), ("length", length), ("seed", seed)):
-            if not isinstance(given, int) and not (what == "length" and given is None):
+            whole = isinstance(given, Integral) and not isinstance(given, bool)  # NumPy's, too
+            if not whole and not (what == "length" and given is None):
                 raise MultiwayError(f"{what} is {given!r}; it must be a whole number, an int")
         if spec.fixed_length and length not in (None, classes):
             raise MultiwayError(

@@ -52,6 +52,7 @@ def test_json_is_one_document(in_process: Command, store: Path) -> None:
         "holds": 1,
         "holds only against the paper's own attack": 1,
         "the opposite holds": 1,
+        "the opposite holds in part": 0,
         "falls short": 0,
         "no effect of note": 0,
         "undecided": 0,

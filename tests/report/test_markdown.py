@@ -20,12 +20,12 @@ from multiway.report.summary import (
     question_rows,
     summary_rows,
     unmeasured_text,
-    verdict_text,
 )
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
 from multiway.studies.claims import QUESTIONS, claims
 from multiway.studies.evidence import HOLDS, ONLY_OWN, OPPOSITE, UNDECIDED
+from multiway.studies.result import verdict_counts
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
 NASTY = [
@@ -68,8 +68,9 @@ def test_an_opposite_that_holds_in_part_says_so_and_shows_both() -> None:
     (below, *_), one = against.evidence, against.evidence[0]
     above = replace(one, part="C-RO over C-1ofK", difference=0.3, low=0.2, high=0.4)
     mixed = replace(against, evidence=(replace(below, difference=-0.3, low=-0.4, high=-0.2), above))
-    assert verdict_text(mixed) == "the opposite holds in part"
-    assert verdict_text(replace(mixed, evidence=mixed.evidence[:1])) == OPPOSITE
+    assert mixed.words == "the opposite holds in part"
+    assert replace(mixed, evidence=mixed.evidence[:1]).words == OPPOSITE
+    assert verdict_counts([mixed, against], mixed.kind)[mixed.words] == 1
     (row,) = summary_rows([replace(result("transfer"), paper="Table 3", verdicts=(mixed,))])
     assert [each.partition(" points")[0] for each in row.ours] == ["-30.0", "+30.0"]
 

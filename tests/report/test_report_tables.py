@@ -10,7 +10,7 @@ from multiway.report.summary import made_rows
 from multiway.report.tables import cell_text, result_tables
 from multiway.results import Cell
 from multiway.statistics import Interval, mean
-from multiway.studies.evidence import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, VERDICTS
+from multiway.studies.evidence import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, WORDS
 from multiway.studies.result import verdict_counts
 from study_results import (
     FGSM,
@@ -221,5 +221,5 @@ def test_verdicts_are_counted() -> None:
     some = (transfer(), transfer("smoke"), length())
     counts = verdict_counts([v for each in some for v in each.verdicts], "literal")
     assert counts == {
-        **dict.fromkeys(VERDICTS, 0), HOLDS: 1, ONLY_OWN: 1, OPPOSITE: 1, NOT_JUDGED: 2,
+        **dict.fromkeys(WORDS, 0), HOLDS: 1, ONLY_OWN: 1, OPPOSITE: 1, NOT_JUDGED: 2,
     }  # fmt: skip

@@ -133,7 +133,7 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
             f"{kind}: {', '.join(f'{count} {word}' for word, count in some.items() if count) or 0}"
             for kind, some in counts.items()
         )
-        rows = [[v.claim, v.kind, each.name, each.scale, v.verdict, v.why] for each, v in judged]
+        rows = [[v.claim, v.kind, each.name, each.scale, v.words, v.why] for each, v in judged]
         columns = ["claim", "kind", "study", "scale", "verdict", "why"]
         print_table(
             f"Verdicts, {said}", columns, rows, sentences=("claim", "why"), rest=("kind", "scale")

@@ -26,7 +26,6 @@ from multiway.report.summary import (
     question_rows,
     summary_rows,
     unmeasured_text,
-    verdict_text,
 )
 from multiway.report.tables import result_tables
 from multiway.studies.evidence import UNDECIDED
@@ -109,7 +108,7 @@ def study_markdown(result: StudyResult, found: str = "", pictures: Sequence[str]
 def _judged(verdict: Verdict) -> list[str]:
     """A line under `JUDGED`, with the place in the paper behind the claim."""
     claim = f"{escape(verdict.text, code=True)} ({escape(verdict.where)})"
-    word = f"{MARKS[verdict.verdict]} {verdict_text(verdict)}"
+    word = f"{MARKS[verdict.verdict]} {verdict.words}"
     return [claim, verdict.kind, word, escape(verdict.why, code=True)]
 
 
@@ -161,7 +160,7 @@ def write_markdown(
     if rows := summary_rows(results):
         columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
         parts += ["## Table by table", _table(columns, [_cells(row) for row in rows])]
-    parts += [unmeasured_text(results), "## Question by question", f"{judged_text(results)}."]
+    parts += [unmeasured_text(results), "## Question by question", judged_text(results)]
     counted = [
         [escape(words), *(counts_text(counts) or "none" for counts in given)]
         for words, given in question_rows(results)
@@ -224,9 +223,13 @@ def _open(results: Sequence[StudyResult]) -> list[str]:
     return [
         '<a id="undecided"></a>\n\n## What would decide what is undecided',
         f"Of {undecided} undecided claims {undecided - len(lacking)} lack images: no number of "
-        f"trainings decides them. The other {len(lacking)} lack trainings; the hours are their "
-        "share of what the whole study took, which measures more than the claim. Trainings that "
-        "are added after a look at the figures want a correction of the intervals.",
+        f"trainings decides them. The other {len(lacking)} lack trainings. Studies count here at "
+        "every scale. How many trainings would do is drawn: 4 of 5 draws get a verdict, were the differences and spreads those measured "
+        "and were each comparison to vary on its own. So it is rough, the more so after three "
+        "trainings, and where the comparisons of a claim vary together it takes more. The hours "
+        "are the trainings' share of what the whole study took, which measures more than the "
+        "claim. Trainings that are added after a look at the figures want a correction of the "
+        "intervals.",
         *([_table(columns, rows)] if rows else []),
     ]
 
@@ -239,7 +242,7 @@ def _cells(row: SummaryRow) -> list[str]:
         "<br>".join(map(escape, row.ours)),
         "<br>".join(
             [
-                f"{MARKS[row.verdict.verdict]} {verdict_text(row.verdict)}",
+                f"{MARKS[row.verdict.verdict]} {row.verdict.words}",
                 *(f"[{escape(text)}](#{where})" for where, text in row.elsewhere),
             ]
         ),

@@ -26,7 +26,6 @@ from multiway.report.summary import (
     question_rows,
     summary_rows,
     unmeasured_text,
-    verdict_text,
 )
 from multiway.report.tables import Table, result_tables
 from multiway.studies.evidence import VERDICTS
@@ -89,7 +88,6 @@ def write_study_page(
         "history": findings.history,
         "rows": summary_rows(results),
         "unmeasured": unmeasured_text(results),
-        "said": verdict_text,
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.
         "kinds": {word: f"v{number}" for number, word in enumerate(VERDICTS)},

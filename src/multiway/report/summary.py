@@ -15,6 +15,7 @@ from multiway.studies.claims import QUESTIONS, claims
 from multiway.studies.evidence import (
     FALLS_SHORT,
     HOLDS,
+    IN_PART,
     NO_EFFECT,
     NOT_JUDGED,
     ONLY_OWN,
@@ -40,7 +41,6 @@ __all__ = [
     "question_rows",
     "summary_rows",
     "unmeasured_text",
-    "verdict_text",
 ]  # fmt: skip
 
 WIDTH, HEIGHT, LEFT = 180, 34, 8  # of a chart in a row, and its margin, in pixels
@@ -50,6 +50,7 @@ MARKS = {
     HOLDS: "✓",
     ONLY_OWN: "◐",
     OPPOSITE: "✗",
+    IN_PART: "✗",
     FALLS_SHORT: "≠",
     NO_EFFECT: "=",
     UNDECIDED: "?",
@@ -89,7 +90,7 @@ class SummaryRow:
     def elsewhere(self) -> list[tuple[str, str]]:
         """The verdict on the same claim at smaller scales: where it stands, and in words."""
         return [
-            (identity(result), f"{result.scale}: {MARKS[each.verdict]} {verdict_text(each)}")
+            (identity(result), f"{result.scale}: {MARKS[each.verdict]} {each.words}")
             for result in self.smaller
             for each in result.verdicts
             if each.claim == self.verdict.claim
@@ -164,7 +165,7 @@ def found_text(result: StudyResult) -> str:
         if any(each.kind == kind for each in result.verdicts)
     )
     first = result.verdicts[0]
-    word = verdict_text(first)
+    word = first.words
     return f"Of its claims: {counts}. The first, “{first.text}”: {word}. {first.why}"
 
 
@@ -182,7 +183,10 @@ def judged_text(results: Sequence[StudyResult]) -> str:
         words = [each.verdict for each in given if each.kind == kind]
         judged = len(words) - words.count(NOT_JUDGED)
         said.append(f"{judged} of {len(words) + missing.count(kind)} {kind}")
-    return f"{' and '.join(said)} claims are judged"
+    return (
+        f"{' and '.join(said)} claims are judged. Of a study that was measured at several scales "
+        "the largest counts."
+    )
 
 
 def question_rows(results: Sequence[StudyResult]) -> list[tuple[str, list[dict[str, int]]]]:
@@ -201,12 +205,6 @@ def _largest(results: Sequence[StudyResult]) -> list[Verdict]:
     """All verdicts; of a study measured at several scales those that come first."""
     largest = {each.name: each for each in reversed(results)}
     return [verdict for each in largest.values() for verdict in each.verdicts]
-
-
-def verdict_text(verdict: Verdict) -> str:
-    """The verdict; of an opposite that does not hold throughout, that it holds in part."""
-    partly = verdict.verdict == OPPOSITE and any(each.above for each in verdict.evidence)
-    return f"{verdict.verdict}{' in part' if partly else ''}"
 
 
 def difference_text(value: float, metric: str) -> str:

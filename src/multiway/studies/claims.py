@@ -20,7 +20,7 @@ from multiway.studies.paper import check_known, studies
 
 __all__ = ["QUESTIONS", "Claim", "Comparison", "Side", "claims", "read_claims"]
 
-# What the claims are about, in the order of a page, and what a claim says that holds.
+# What the claims bear on, in the order of a page.
 QUESTIONS = {
     "lead": "RO is more robust than one-hot labels, neither trained on attacked images",
     "trained": "RO is more robust than one-hot labels, both trained on attacked images",

@@ -15,12 +15,14 @@ from multiway.statistics import Interval, simultaneous
 __all__ = [
     "FALLS_SHORT",
     "HOLDS",
+    "IN_PART",
     "NOT_JUDGED",
     "NO_EFFECT",
     "ONLY_OWN",
     "OPPOSITE",
     "UNDECIDED",
     "VERDICTS",
+    "WORDS",
     "WORST",
     "Evidence",
     "decide",
@@ -34,6 +36,9 @@ HOLDS, ONLY_OWN = "holds", "holds only against the paper's own attack"
 OPPOSITE, FALLS_SHORT, NO_EFFECT = "the opposite holds", "falls short", "no effect of note"
 UNDECIDED, NOT_JUDGED = "undecided", "not judged"
 VERDICTS = (HOLDS, ONLY_OWN, OPPOSITE, FALLS_SHORT, NO_EFFECT, UNDECIDED, NOT_JUDGED)
+# An opposite, where other comparisons of the claim hold: counted apart, no verdict of its own.
+IN_PART = f"{OPPOSITE} in part"
+WORDS = (*VERDICTS[:3], IN_PART, *VERDICTS[3:])
 # The objective of the worst case of each image over all white-box attacks of a study.
 WORST = "worst case"
 

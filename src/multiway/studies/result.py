@@ -13,7 +13,15 @@ from pydantic import ConfigDict
 from multiway import results
 from multiway.errors import MultiwayError, choose
 from multiway.results import METRICS, STRICT, Result
-from multiway.studies.evidence import NOT_JUDGED, VERDICTS, Evidence, decide
+from multiway.studies.evidence import (
+    IN_PART,
+    NOT_JUDGED,
+    OPPOSITE,
+    VERDICTS,
+    WORDS,
+    Evidence,
+    decide,
+)
 
 __all__ = [
     "KINDS",
@@ -75,6 +83,12 @@ class Verdict:
                 f"'{decide(self.evidence)}'"
             )
 
+    @property
+    def words(self) -> str:
+        """The verdict; of an opposite that does not hold throughout, that it holds in part."""
+        partly = self.verdict == OPPOSITE and any(each.above for each in self.evidence)
+        return IN_PART if partly else self.verdict
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StudyResult(Result):
@@ -131,5 +145,5 @@ def load_results(store: Path | str) -> list[StudyResult]:
 
 def verdict_counts(verdicts: Iterable[Verdict], kind: str) -> dict[str, int]:
     """How many claims of one kind got each verdict, in the order of the verdicts."""
-    given = [each.verdict for each in verdicts if each.kind == kind]
-    return {word: given.count(word) for word in VERDICTS}
+    given = [each.words for each in verdicts if each.kind == kind]
+    return {word: given.count(word) for word in WORDS}
