@@ -224,12 +224,12 @@ def _open(results: Sequence[StudyResult]) -> list[str]:
         '<a id="undecided"></a>\n\n## What would decide what is undecided',
         f"Of {undecided} undecided claims {undecided - len(lacking)} lack images: no number of "
         f"trainings decides them. The other {len(lacking)} lack trainings. Studies count here at "
-        "every scale. How many trainings would do is drawn: 4 of 5 draws get a verdict, were the differences and spreads those measured "
-        "and were each comparison to vary on its own. So it is rough, the more so after three "
-        "trainings, and where the comparisons of a claim vary together it takes more. The hours "
-        "are the trainings' share of what the whole study took, which measures more than the "
-        "claim. Trainings that are added after a look at the figures want a correction of the "
-        "intervals.",
+        "every scale. How many trainings would do is drawn: 4 of 5 draws get a verdict, were the "
+        "differences and spreads those measured and were each comparison to vary on its own. So "
+        "it is rough, the more so after three trainings, and where the comparisons of a claim "
+        "vary together it takes more. The hours are the trainings' share of what the whole study "
+        "took, which measures more than the claim. Trainings that are added after a look at the "
+        "figures want a correction of the intervals.",
         *([_table(columns, rows)] if rows else []),
     ]
 
