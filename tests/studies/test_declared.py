@@ -36,7 +36,8 @@ SCALES = ["smoke", *LARGE]
 SEVERAL = ("correlation", "watermark", "landscape", "corruption")
 LINES = ("length", "iterations", "confidence", "epsilon")
 # Studies whose columns are themselves the attacker's choice, or whose attack has no other.
-ONE_OBJECTIVE = {"autoattack", "confidence", "objectives"}
+AUTOATTACK = {"autoattack-mnist", "autoattack-cifar-10"}
+ONE_OBJECTIVE = {*AUTOATTACK, "confidence", "objectives"}
 
 
 @cache
@@ -57,7 +58,7 @@ def test_names_words_and_axes(scale: str) -> None:
         assert (study.chart == "lines") == (name in LINES)
         assert study.title.endswith("?")
         assert study.question.endswith(("?", "."))
-        assert bool(study.paper) == (name not in ("controls", "objectives", "autoattack"))
+        assert bool(study.paper) == (name not in {*AUTOATTACK, "controls", "objectives"})
         assert len(study.seeds) >= (0 if name == "intro" else 2 if scale == "smoke" else 3)
         assert study.row_name
         assert study.column_name
@@ -310,7 +311,7 @@ def test_white_box_claims_are_judged_by_the_worst_case(scale: str) -> None:
                 targets = {d.target.key for c in cells for d in decisions(c)}
                 if len({c.row for c in cells}) < 2 or len(targets) == len(cells[0].seeds or ()):
                     continue  # one network, under two attacks
-                if claim.study == "autoattack":
+                if claim.study in AUTOATTACK:
                     continue  # each cell is the worst case already
                 assert claim.worst, claim.id
                 for row in {cell.row for cell in cells}:
@@ -350,13 +351,13 @@ def test_confidence_is_in_the_papers_units() -> None:
 def test_autoattack_is_whole_at_cpu_and_takes_in_the_other_studies() -> None:
     """Every white-box image of `benchmark` and, on Table 4's data, of `iterations` counts here."""
     assert scale_of("cpu").autoattack(0.3) == (AutoAttack(Linf(0.3)),)
-    cells = [c for c in declared("autoattack", "cpu").cells if c.column == "AutoAttack"]
-    here = {each.key for cell in cells for each in decisions(cell)}
+    ours = [cell for name in AUTOATTACK for cell in declared(name, "cpu").cells]
+    here = {d.key for cell in ours if cell.column == "AutoAttack" for d in decisions(cell)}
     for name in ("benchmark", "iterations"):
         for cell in declared(name, "cpu").cells:
             controls = ("padded", "1ofK-MSE", "adversarial only", "Madry et al.")
-            ours = cell.row.startswith(tuple(f"{data}, " for data in BENCHMARK))
-            if cell.white_box and ours and not cell.row.endswith(controls):
+            known = cell.row.startswith(tuple(f"{data}, " for data in BENCHMARK))
+            if cell.white_box and known and not cell.row.endswith(controls):
                 assert {each.key for each in decisions(cell)} <= here, (cell.row, cell.column)
 
 
@@ -430,7 +431,7 @@ def test_a_study_says_at_which_scale_its_codes_are_trained() -> None:
     def said(name: str) -> list[str]:
         return [words for words in declared(name).differs if "codes are trained" in words]
 
-    assert len(said("transfer")) == len(said("watermark")) == len(said("autoattack")) == 1
+    assert len(said("transfer")) == len(said("watermark")) == len(said("autoattack-mnist")) == 1
     assert "at the paper's scale" in said("transfer")[0]
     assert "at the matched scale" in said("watermark")[0]
     assert said("intro") == []

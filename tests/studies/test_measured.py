@@ -279,7 +279,7 @@ def test_a_confidence_out_of_reach_is_no_limit(small: Small) -> None:
 
 
 def test_autoattack_is_the_worst_case_of_each_image(small: Small) -> None:
-    worst = small.value("autoattack", "MNIST, RO", "AutoAttack")
+    worst = small.value("autoattack-mnist", "RO", "AutoAttack")
     assert worst.shape == (1, 20)
     model = small.scale.robust_model("MNIST", "ro", 0)
     for attack, images in white_box_attacks(small.scale, "MNIST"):

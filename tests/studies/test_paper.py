@@ -109,7 +109,7 @@ def test_figures_that_contradict_each_other() -> None:
 def test_what_the_paper_lacks_has_no_figure() -> None:
     assert figure("benchmark", "MNIST, 1ofK", "clean") is None
     assert figure("length", "2000", "black-box", "correlation") is None
-    assert figure("autoattack", "MNIST, RO", "AutoAttack") is None
+    assert figure("autoattack-mnist", "RO", "AutoAttack") is None
     assert table("controls") is None
     assert rows("controls") == columns("controls") == ()
 
@@ -120,8 +120,8 @@ def test_a_misspelt_name_is_refused() -> None:
         figure("tranfer", "A-RO", "A-RO")
     with pytest.raises(MultiwayError, match="unknown row of benchmark 'MNIST RO'"):
         check_known("benchmark", "MNIST RO", "clean")
-    with pytest.raises(MultiwayError, match="unknown column of autoattack 'Autoattack'"):
-        check_known("autoattack", "MNIST, RO", "Autoattack")
+    with pytest.raises(MultiwayError, match="unknown column of autoattack-mnist 'Autoattack'"):
+        check_known("autoattack-mnist", "RO", "Autoattack")
 
 
 @pytest.mark.parametrize(

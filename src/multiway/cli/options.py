@@ -38,7 +38,7 @@ SCALES = ("smoke", "cpu", "paper")
 STUDIES = (
     "intro", "signs", "length", "correlation", "saliency", "transfer", "undefended", "benchmark",
     "corruption", "iterations", "landscape", "watermark", "ablation", "confidence", "epsilon",
-    "controls", "objectives", "autoattack",
+    "controls", "objectives", "autoattack-mnist", "autoattack-cifar-10",
 )  # fmt: skip
 
 # Of anything that is done again and again: more is a slip of the finger.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from multiway.encoding import ENCODINGS
@@ -18,8 +19,8 @@ from multiway.studies.study import Learned, Study
 
 __all__ = ["STUDIES", "declare", "headings", "in_order"]
 
-# In the paper's order, then what it lacks. Each is a module of this package with a `declare`, its
-# `TITLE`, and in `PAPER` where the paper has it.
+# In the paper's order, then what it lacks. Each is a module of this package, with underscores for
+# hyphens: a `declare`, its `TITLE`, and in `PAPER` where the paper has it.
 STUDIES = (
     "intro",
     "signs",
@@ -38,14 +39,18 @@ STUDIES = (
     "epsilon",
     "controls",
     "objectives",
-    "autoattack",
+    "autoattack-mnist",
+    "autoattack-cifar-10",
 )
+
+
+def _module(name: str) -> ModuleType:
+    return import_module(f"multiway.studies.{name.replace('-', '_')}")
 
 
 def declare(name: str, scale: Scale) -> Study:
     """The study called `name` at that scale."""
-    module = import_module(f"multiway.studies.{choose('study', name, STUDIES)}")
-    build: Callable[[Scale], Study] = module.declare
+    build: Callable[[Scale], Study] = _module(choose("study", name, STUDIES)).declare
     study = build(scale)
     return replace(
         study,
@@ -56,7 +61,7 @@ def declare(name: str, scale: Scale) -> Study:
 
 def headings() -> list[tuple[str, str, str]]:
     """Name, place in the paper and title of each study; unlike `declare` it needs no data."""
-    modules = {name: import_module(f"multiway.studies.{name}") for name in STUDIES}
+    modules = {name: _module(name) for name in STUDIES}
     return [(name, module.PAPER, module.TITLE) for name, module in modules.items()]
 
 

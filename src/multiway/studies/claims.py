@@ -182,7 +182,7 @@ class _Entry(BaseModel):
             yield Claim(
                 self.id.format(**slugs),
                 self.kind,
-                self.study,
+                self.study.format(**slugs),
                 self.about,
                 self.text.format(**names),
                 self.where.format(**names),
