@@ -10,15 +10,16 @@ import torch
 from small_studies import attack_of, decisions, find
 from torch import Tensor
 
-from multiway.attacks import PGD, AutoAttack
+from multiway.attacks import PGD, Attack, AutoAttack
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.results import CHARTS, METRICS
 from multiway.schedule import order
 from multiway.studies import STUDIES, Study, declare, paper, scale_of
-from multiway.studies.artifacts import Crafted
+from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import Claim, Side, claims
+from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model
 from multiway.studies.robustness import BENCHMARK
@@ -341,6 +342,17 @@ def test_every_network_is_held_against_its_one_hot_twin() -> None:
                 assert twin.recipe.adversary.clean_weight == model.recipe.adversary.clean_weight
 
 
+@DATA
+def test_a_study_with_another_recipe_than_its_scale_has_trains_no_twin_beside_its_own() -> None:
+    study = declared("autoattack-mnist", "cpu")
+    own = {d.target.key for cell in study.cells for d in decisions(cell)}
+    coded = {pair.network.target.encoding for pair in study.learned}
+    assert coded == {"ro", "padded", "1ofk-mse"}
+    assert {pair.twin.target.key for pair in study.learned} <= own
+    recipes = {d.target.recipe for cell in study.cells for d in decisions(cell)}
+    assert {recipe.adversary.steps for recipe in recipes if recipe.adversary} == {10}
+
+
 def test_confidence_is_in_the_papers_units() -> None:
     """A perfect hit on a wrong codeword is 2 beta^2 / l = 1000 ahead."""
     book = Encoding.make("ro", classes=10).codebook
@@ -349,16 +361,35 @@ def test_confidence_is_in_the_papers_units() -> None:
 
 @DATA
 def test_autoattack_is_whole_at_cpu_and_takes_in_the_other_studies() -> None:
-    """Every white-box image of `benchmark` and, on Table 4's data, of `iterations` counts here."""
+    """Every white-box image of `benchmark` and, on Table 4's data, of `iterations` counts here.
+
+    On MNIST the networks are others here, the attacks are the same.
+    """
     assert scale_of("cpu").autoattack(0.3) == (AutoAttack(Linf(0.3)),)
     ours = [cell for name in AUTOATTACK for cell in declared(name, "cpu").cells]
-    here = {d.key for cell in ours if cell.column == "AutoAttack" for d in decisions(cell)}
+    counted = [d for cell in ours if cell.column == "AutoAttack" for d in decisions(cell)]
+    here = {decision.key for decision in counted}
+    places = {_attacked(decision) for decision in counted}
     for name in ("benchmark", "iterations"):
         for cell in declared(name, "cpu").cells:
             controls = ("padded", "1ofK-MSE", "adversarial only", "Madry et al.")
             known = cell.row.startswith(tuple(f"{data}, " for data in BENCHMARK))
             if cell.white_box and known and not cell.row.endswith(controls):
-                assert {each.key for each in decisions(cell)} <= here, (cell.row, cell.column)
+                some = decisions(cell)
+                assert {_attacked(decision) for decision in some} <= places, (cell.row, cell.column)
+                if not cell.row.startswith("MNIST, "):
+                    assert {each.key for each in some} <= here, (cell.row, cell.column)
+
+
+def _attacked(decision: Decided) -> tuple[str, int, Attack, Images]:
+    """An encoding, a seed, and how its network is attacked."""
+    assert isinstance(decision.shown, Crafted)
+    return (
+        decision.target.encoding,
+        decision.target.seed,
+        decision.shown.attack,
+        decision.images,
+    )
 
 
 @pytest.mark.real_data("cifar10")

@@ -137,8 +137,11 @@ class Scale:
                 if adversary is not None and adversary.clean_weight == 0:
                     setting = self.adversarial_only(data)
                 epochs = model.recipe.epochs
-                usual = setting.recipe_with({}, trial=self.trial).epochs
-                changes = {} if epochs == usual else {"epochs": epochs}
+                usual = setting.recipe_with({}, trial=self.trial)
+                changes: dict[str, Any] = {} if epochs == usual.epochs else {"epochs": epochs}
+                if adversary is not None and adversary != usual.adversary:
+                    kept = ("steps", "step_size", "clean_weight")
+                    changes["adversary"] = {name: getattr(adversary, name) for name in kept}
                 return self.model(setting, "1ofk", model.seed % SUBSTITUTE, changes=changes)
         return None
 
