@@ -108,6 +108,8 @@ class Claim:
         where: the place in the paper; `ours` for what the paper did not test.
         metric: of all its cells.
         worst: judged, too, by the worst case of each image over all white-box attacks on the row.
+        like: the claim whose effect in the paper says what is of note, where the paper has no
+            figures for its own cells.
     """
 
     id: str
@@ -119,6 +121,7 @@ class Claim:
     metric: str
     comparisons: tuple[Comparison, ...]
     worst: bool = False
+    like: str = ""
 
     @property
     def cells(self) -> tuple[tuple[str, str], ...]:
@@ -157,6 +160,7 @@ class _Entry(BaseModel):
     where: str
     metric: str = "accuracy"
     worst: bool = False
+    like: str = ""
     over: dict[str, list[str]] = Field(default_factory=dict)
     each: dict[str, list[str]] = Field(default_factory=dict)
     all: tuple[Comparison, ...] = ()
@@ -189,6 +193,7 @@ class _Entry(BaseModel):
                 self.metric,
                 tuple(self._parts(names)),
                 self.worst,
+                self.like.format(**slugs),
             )
 
     def _parts(self, names: dict[str, str]) -> Iterator[Comparison]:
@@ -212,6 +217,9 @@ def read_claims(text: str) -> tuple[Claim, ...]:
             raise MultiwayError(f"claim {claim.id} is there twice: give one of them another id")
         _check(claim)
         by_id[claim.id] = claim
+    for claim in by_id.values():
+        if claim.like:
+            choose(f"claim that {claim.id} is like", claim.like, by_id)
     return tuple(by_id.values())
 
 

@@ -14,7 +14,7 @@ from multiway.results import METRICS
 from multiway.statistics import bound, simultaneous
 from multiway.store import Store
 from multiway.studies import paper
-from multiway.studies.claims import Claim, Comparison, Side
+from multiway.studies.claims import Claim, Comparison, Side, claims
 from multiway.studies.evidence import NOT_JUDGED, UNDECIDED, WORST, Evidence, decide, weakest
 from multiway.studies.inference import Difference, Sample, differences
 from multiway.studies.learned import not_learned
@@ -104,6 +104,8 @@ def reported_beside(claim: Claim, verdict: Verdict) -> float | None:
 def effect_of_note(claim: Claim, part: Comparison) -> float:
     """Half the paper's effect, at most 2 points, or 0.05 for what is no share.
 
+    Where the paper has no figures for the cells, its effect is that of the claim named `like`.
+
     Example:
         >>> from multiway.studies.claims import claims
         >>> claim = claims("transfer")[0]
@@ -112,7 +114,11 @@ def effect_of_note(claim: Claim, part: Comparison) -> float:
     """
     percent = METRICS[claim.metric].percent
     largest = LARGEST_NOTE_OF_SHARES if percent else LARGEST_NOTE[claim.metric]
-    effect = abs(reported_effect(claim, part) or 0.0)
+    effect = reported_effect(claim, part)
+    if effect is None and claim.like:
+        other = next(each for each in claims() if each.id == claim.like)
+        effect = reported_effect(other, other.comparisons[0])
+    effect = abs(effect or 0.0)
     return min(largest, effect / 2) if effect else largest
 
 
