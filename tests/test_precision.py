@@ -166,3 +166,61 @@ def test_a_list_of_two_batches_is_no_pair_of_images_and_labels() -> None:
 def test_mistakes_are_one_line(call: object, message: str) -> None:
     with pytest.raises(MultiwayError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_a_frozen_network_gets_a_head_that_learns() -> None:
+    body = network().requires_grad_(False)
+    for encoding in ("1ofk", "1ofk-mse", "ro"):
+        model = mw.encode_model(body, mw.Encoding.make(encoding, 4))
+        free = {name for name, weight in model.named_parameters() if weight.requires_grad}
+        assert free == {"backbone.3.weight", "backbone.3.bias"}
+    assert not any(weight.requires_grad for weight in body.parameters())
+
+
+class Auxiliary(nn.Module):
+    """Its head is called `out`; `score` is something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score, self.out = nn.Linear(64, 1), nn.Linear(64, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.out(x.flatten(1)) + self.score(x.flatten(1))
+        return scores
+
+
+def test_a_layer_called_score_is_no_head_but_in_a_network_of_transformers() -> None:
+    with pytest.raises(MultiwayError, match="cannot find the head of Auxiliary"):
+        mw.encode_model(Auxiliary(), mw.Encoding.make("1ofk", 4))
+    transformers = pytest.importorskip("transformers")
+    sizes = {"n_embd": 8, "n_layer": 1, "n_head": 1, "vocab_size": 9, "n_positions": 4}
+    config = transformers.GPT2Config(**sizes, num_labels=4, pad_token_id=0)
+    body = transformers.GPT2ForSequenceClassification(config)
+    assert mw.encode_model(body, mw.Encoding.make("ro", 4)).head == "score"
+
+
+@pytest.mark.parametrize("kind", HALVES)
+def test_a_codebook_that_comes_in_16_bits_is_widened(kind: torch.dtype) -> None:
+    book = mw.Codebook((1000 * torch.eye(4, 50)).to(kind))
+    scores = book.scores((1000 * torch.eye(4, 50)).to(kind))
+    assert torch.allclose(scores, 10 * torch.eye(4))
+    state = {"vectors": (1000 * torch.eye(4, 50)).to(kind)}
+    book.load_state_dict(state, assign=True)
+    assert book.vectors.dtype == torch.float32
+
+
+@pytest.mark.parametrize("beta", [1.0, 30.0])
+def test_a_small_scale_under_autocast_is_no_bent_output(beta: float) -> None:
+    model = mw.encode_model(network(), mw.Encoding.make("ro", 4, beta=beta)).train()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*bends them")
+        with torch.autocast("cpu", dtype=torch.float16):
+            model(images(), LABELS)
+
+
+def test_a_scale_beyond_16_bits_is_saved_and_loaded(tmp_path: Path) -> None:
+    model = mw.encode_model(network(), mw.Encoding.make("ro", 4, beta=1e6)).half()
+    assert model.scale.isfinite().all()
+    model.save_pretrained(tmp_path)
+    again = mw.EncodedClassifier.from_pretrained(tmp_path, backbone=network().half())
+    assert torch.equal(again.scale, model.scale)

@@ -98,3 +98,25 @@ def test_threads_of_a_command_wait_without_keeping_the_processor(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
     )
     assert done.stdout.splitlines()[-1] == f"False {spins}"
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of GNU's C library")
+def test_memory_that_is_kept_counts_as_free() -> None:
+    """Otherwise a command would refuse what it could hold."""
+    program = (
+        "import resource\n"
+        "from pathlib import Path\n"
+        "from multiway.machine import check_memory, keep_memory\n"
+        "keep_memory()\n"
+        "mapped = int(Path('/proc/self/statm').read_text().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (mapped + 2**30, mapped + 2**30))\n"
+        "large = bytearray(700 * 2**20)\n"
+        "del large\n"
+        "check_memory(600 * 2**20, 'an array', 'take a smaller one')\n"
+        "large = bytearray(600 * 2**20)\n"
+        "try: check_memory(600 * 2**20, 'another', 'take a smaller one')\n"
+        "except Exception as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("another would take 600 MiB, and this machine has ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,13 +13,12 @@ from huggingface_hub import ModelHubMixin, hf_hub_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 from torch import Tensor, nn
 
-from multiway.backbones import import_function, rebuild_backbone
+from multiway.backbones import build_named, rebuild_backbone
 from multiway.checks import output_tensor
 from multiway.classifier_config import (
     CONFIG,
     WEIGHTS,
     describe_pretrained,
-    is_pretrained,
     read_classifier_config,
     rebuild_pretrained,
 )
@@ -27,7 +27,7 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.files import kind_of, write_json
 from multiway.folding import Folded, fold_head, shorten_codes
-from multiway.heads import FirstBatch, find_head, get_head, swap_head
+from multiway.heads import FirstBatch, find_head, get_head, is_pretrained, swap_head
 from multiway.weights import load_tensors, read_tensors, save_weights
 
 __all__ = [
@@ -107,6 +107,14 @@ class EncodedClassifier(
             weights = encoding.scale.along, encoding.scale.across
         self.register_buffer("scale", torch.tensor([gain, *weights]))
         self._untried = True
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EncodedClassifier:
+        """What `to`, `cuda` and `half` do; the scale keeps 32 bits, in 16 a large gain is none."""
+        exact = self.scale
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.scale.dtype.itemsize < exact.dtype.itemsize:
+            self.scale = exact.to(self.scale.device)
+        return self
 
     @property
     def classes(self) -> int:
@@ -346,7 +354,7 @@ def load_classifier(
                 f"{actual:g}; one of the two files was altered or is another model's"
             )
     if architecture is None and isinstance(backbone, str):
-        backbone = import_function(backbone)()
+        backbone = build_named(backbone)
     if isinstance(backbone, nn.Module):
         backbone = _with_outputs(backbone, encoding, head)
     elif backbone is None and (network := rebuild_pretrained(architecture, encoding, head)):

@@ -14,7 +14,7 @@ from torch import nn
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.files import read_json
-from multiway.heads import swap_head
+from multiway.heads import is_pretrained, swap_head
 from multiway.validate import Fields, validated
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "WEIGHTS",
     "ClassifierFields",
     "describe_pretrained",
-    "is_pretrained",
     "read_classifier_config",
     "rebuild_pretrained",
 ]
@@ -74,13 +73,6 @@ def read_classifier_config(directory: Path) -> ClassifierFields:
     remedy = "it does not describe a multiway classifier: was it written by another program?"
     saved: _SavedFields = validated(_SavedFields, read_json(path), path, remedy)
     return saved.classifier
-
-
-def is_pretrained(network: nn.Module) -> bool:
-    """Whether `network` is a transformers model, by the methods that every one of them has."""
-    return hasattr(network, "get_input_embeddings") and hasattr(
-        getattr(network, "config", None), "model_type"
-    )
 
 
 def describe_pretrained(network: nn.Module) -> dict[str, Any] | None:

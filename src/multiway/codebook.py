@@ -63,7 +63,7 @@ class Codebook(nn.Module):
                 f"{list(vectors.shape)}"
             )
         self.kind = kind
-        self.register_buffer("vectors", vectors)
+        self.register_buffer("vectors", _in_32_bits(vectors))
         self._measure()
 
     def _measure(self) -> None:
@@ -95,11 +95,12 @@ class Codebook(nn.Module):
         exact = self.vectors
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.vectors.dtype.itemsize < torch.float32.itemsize:
-            self.vectors = exact.to(self.vectors.device, torch.float32)
+            self.vectors = _in_32_bits(exact).to(self.vectors.device)
         return self
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
         super()._load_from_state_dict(*args, **kwargs)
+        self.vectors = _in_32_bits(self.vectors)  # with `assign` they are those of the file
         self._measure()
 
     @classmethod
@@ -316,3 +317,9 @@ def _check_size(classes: int, length: int, *, orthogonal: bool = True, arrays: i
         f"a codebook of {classes} codes of length {length}",
         "take a shorter --code-length",
     )
+
+
+def _in_32_bits(vectors: Tensor) -> Tensor:
+    """`vectors` in 32 bits where they have 16."""
+    few = vectors.is_floating_point() and vectors.dtype.itemsize < torch.float32.itemsize
+    return vectors.float() if few else vectors

@@ -12,10 +12,20 @@ from torch import Tensor, nn
 from multiway.encoding import Encoding
 from multiway.errors import MultiwayError, MultiwayWarning
 
-__all__ = ["FirstBatch", "Head", "copy_start", "find_head", "get_head", "swap_head"]
+__all__ = [
+    "FirstBatch",
+    "Head",
+    "copy_start",
+    "find_head",
+    "get_head",
+    "is_pretrained",
+    "swap_head",
+]
 
 # Names under which classifiers keep their last layer: torchvision, timm, transformers and us.
-HEAD_NAMES = ("head", "fc", "classifier", "score")
+HEAD_NAMES = ("head", "fc", "classifier")
+# And where transformers' language models do; elsewhere it may be anything.
+PRETRAINED_NAME = "score"
 
 # A first loss this many times above or below that of outputs of zero is no accident.
 FAR = 100.0
@@ -28,7 +38,8 @@ def find_head(network: nn.Module) -> Head:
     """The path of the linear layer that makes a network's outputs.
 
     What timm's `get_classifier` returns; else the last layer of a Sequential; else the layer (or
-    the last one inside the block) that is called `head`, `fc` or `classifier`.
+    the last one inside the block) that is called `head`, `fc` or `classifier`, and in a network of
+    transformers `score`.
 
     Example:
         >>> find_head(nn.Sequential(nn.Flatten(), nn.Linear(784, 10)))
@@ -50,7 +61,8 @@ def find_head(network: nn.Module) -> Head:
     if isinstance(network, nn.Sequential):
         candidates: list[Any] = [network]
     else:
-        candidates = [getattr(network, name, None) for name in HEAD_NAMES]
+        names = [*HEAD_NAMES, *([PRETRAINED_NAME] if is_pretrained(network) else [])]
+        candidates = [getattr(network, name, None) for name in names]
     for block in candidates:
         layer = _last_linear(block)
         if layer is not None:
@@ -61,11 +73,18 @@ def find_head(network: nn.Module) -> Head:
             f"{type(network).__name__} ends in {squash}, after its last linear layer: codes are "
             "linear outputs; take it away, the loss needs none"
         )
-    names = [name for name, _ in network.named_children()]
+    parts = [name for name, _ in network.named_children()]
     raise MultiwayError(
         f"cannot find the head of {type(network).__name__}: no linear layer is called "
         f"{', '.join(HEAD_NAMES)}, and it is no Sequential that ends in one (its parts: "
-        f"{', '.join(names) or 'none'}); say which layer it is with head='path.to.layer'"
+        f"{', '.join(parts) or 'none'}); say which layer it is with head='path.to.layer'"
+    )
+
+
+def is_pretrained(network: nn.Module) -> bool:
+    """Whether `network` is a transformers model, by the methods that every one of them has."""
+    return hasattr(network, "get_input_embeddings") and hasattr(
+        getattr(network, "config", None), "model_type"
     )
 
 
@@ -108,7 +127,7 @@ def swap_head(network: nn.Module, encoding: Encoding, head: Head | None = None) 
         )
     bias = old.bias is not None
     if fits and encoding.kind == "cross-entropy":
-        new = old  # its outputs are the logits
+        new = old.requires_grad_(True)  # its outputs are the logits; a new head learns, too
     elif encoding.scale is not None and encoding.scale.start is not None:
         new = encoding.code_head(old if fits else nn.Linear(old.in_features, classes, bias=bias))
     else:
@@ -170,7 +189,9 @@ class FirstBatch:
 
     def check(self, codes: Tensor, gain: float, loss: Tensor) -> None:
         """Compare `codes` [N, L] with the head's outputs times `gain`, and `loss` with its size."""
-        if self.outputs is not None and _is_squashed(codes.detach(), gain * self.outputs):
+        if self.outputs is not None and _is_squashed(
+            codes.detach(), gain * self.outputs.to(codes.dtype)
+        ):
             _warn(
                 "the network's outputs are not those of its last linear layer: something after it "
                 "(a softmax, ReLU or tanh) bends them, and codes need them as they are; take it "

@@ -159,6 +159,10 @@ def check_memory(need: int, what: str, advice: str) -> None:
     """
     free = free_memory()
     if free is not None and need > free:
+        with contextlib.suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)  # what `keep_memory` kept
+        free = free_memory()
+    if free is not None and need > free:
         raise MultiwayError(
             f"{what} would take {_shown(need)}, and this machine has {_shown(free)} free; {advice}"
         )

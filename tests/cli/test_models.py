@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch import nn
 
 from conftest import Command, Shared, invoke
@@ -147,6 +148,8 @@ def test_a_run_of_the_library_takes_the_network_it_was_made_of(
         "from torch import nn\n"
         "def build():\n"
         f"    return nn.Sequential(nn.Flatten(), nn.Linear({pixels}, {classes}))\n"
+        "def broken():\n"
+        "    raise RuntimeError('no such body')\n"
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -164,6 +167,43 @@ def test_a_run_of_the_library_takes_the_network_it_was_made_of(
     refused = in_process(*words)
     assert refused.returncode == 2
     assert "does not say how its network is built: name a function" in refused.stderr
+    with pytest.raises(MultiwayError, match="bodies: write package.module:function"):
+        load_run(tmp_path / "run", "bodies")
+    with pytest.raises(MultiwayError, match="called without arguments, which failed: RuntimeError"):
+        load_run(tmp_path / "run", "bodies:broken")
+    # Its seed drew none of its weights.
+    train(network, train_set, recipe, tmp_path / "twin")
+    two = ("transfer", "run", "twin", "--data", f"npz:{tiny_npz}", "--eps", "0.1", "--limit", "5")
+    done = in_process(*two, "--backbone", "bodies:build")
+    assert done.returncode == 0, done.stderr
+    assert "same seed" not in done.stderr
+
+
+def test_a_run_of_a_users_network_on_a_folder_of_images(
+    tmp_path: Path, in_process: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody noted the size of its images, so they are taken as they are."""
+    for place in ("train/a", "train/b", "test/a", "test/b"):
+        (tmp_path / "pictures" / place).mkdir(parents=True)
+        for number in range(4):
+            pixels = np.full((8, 8), 200 * place.endswith("b") + number, np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "pictures" / place / f"{number}.png")
+    monkeypatch.chdir(tmp_path)
+    data = load("folder:pictures", "train", image_size=8)
+    size = data.images[0].numel()
+    (tmp_path / "faces.py").write_text(
+        "from torch import nn\n"
+        "def build():\n"
+        f"    return nn.Sequential(nn.Flatten(), nn.Linear({size}, 16), nn.Linear(16, 2))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    network = nn.Sequential(nn.Flatten(), nn.Linear(size, 16), nn.Linear(16, 2))
+    train(network, data, Recipe(name="mine", lr=0.01, batch_size=4, epochs=1), tmp_path / "run")
+    words = ("evaluate", "run", "--backbone", "faces:build", "--data", "folder:pictures")
+    done = in_process(*words, "--image-size", "8")
+    assert done.returncode == 0, done.stderr
+    unsized = in_process(*words)
+    assert unsized.returncode == 0, unsized.stderr
 
 
 def test_a_thief_is_not_measured_on_what_it_was_trained_on_without_a_word(

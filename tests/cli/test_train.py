@@ -243,6 +243,7 @@ SMALL = ("--out", "x", "--data", "npz:tiny.npz", "--backbone", "d")
         ),
         (("train", *SMALL, "--encoding", "or"), "unknown encoding 'or': did you mean 'ro'"),
         (("train", *SMALL, "--backbone", "E"), "unknown backbone 'E'"),
+        (("train", *SMALL, "--backbone", ""), "unknown backbone ''"),
         (("train", *SMALL, "--recipe", "mardy"), "unknown recipe 'mardy': did you mean"),
         (("train", *SMALL, "--code-length", "2"), "code length 2 is below the 3 classes"),
         (("train", *SMALL, "--lr", "fast"), "'fast' is not a number; write 0.3 or 8/255"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -264,5 +265,14 @@ def test_npz_files_that_are_none(tmp_path: Path) -> None:
 def test_classes_that_are_counted_from_one_are_pointed_out(tmp_path: Path) -> None:
     labels = {"y_train": np.array([1, 2, 3, 1, 2, 3]), "y_test": np.array([1, 2, 3, 1])}
     write_npz(tmp_path / "x.npz", **labels)
-    with pytest.warns(MultiwayWarning, match="runs from 1 to 3: that is 4 classes, of which 0 has"):
+    with pytest.warns(
+        MultiwayWarning, match="run from 1 to 3: that is 4 classes, of which 0 has"
+    ) as said:
         assert len(load(f"npz:{tmp_path / 'x.npz'}", "train").classes) == 4
+    assert len(said) == 1
+    # A class that only the test set lacks is there.
+    labels["y_train"] = np.array([0, 1, 2, 3, 2, 3])
+    write_npz(tmp_path / "y.npz", **labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(load(f"npz:{tmp_path / 'y.npz'}", "test").classes) == 4

@@ -92,7 +92,7 @@ def test_a_line_says_how_many_images_and_trainings_are_behind_its_figures(tmp_pa
     first = replace(first, name="intro", cells=(*first.cells[:2], clean, more))
     text = "- {RO | clean} ({n}).\n- {RO | clean}, {more-robust | RO over 1ofK | own} ({n}).\n"
     text += "- {RO | clean}, {one-hot | clean} ({n})."
-    write(tmp_path, f"All, {{n}}.\n\n## in ten lines\n\n{text}\n")
+    write(tmp_path, f"All: {{RO | clean}}, {{n}}.\n\n## in ten lines\n\n{text}\n")
     one, two, three = read_findings(tmp_path, [first]).lines.split("\n")
     assert one.endswith("% (n=50; 3 trainings).")
     assert two.endswith("] (n=50; 2 to 3 trainings).")
@@ -114,6 +114,8 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
         ("It is {RO | dirty}.", "names 0 figures"),
         ("It is {more-robust | RO over 1ofK | margin}.", "names 0 figures"),
         (f"It is {{{result().name}: RO | FGSM | own}}.", "names 2 figures"),
+        ("## in ten lines\n\n- It is {toy: RO |\n  FGSM}", "does not end in the line"),
+        ("## in ten lines\n\n- It is so; {n}", "a line without figures"),
     ],
 )
 def test_a_figure_that_is_not_there_is_an_error(tmp_path: Path, text: str, problem: str) -> None:

@@ -6,6 +6,7 @@ import html
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from markdown_it import MarkdownIt
@@ -152,6 +153,15 @@ def test_a_page_of_all_and_one_for_each_study(tmp_path: Path) -> None:
         pictures = re.findall(r"!\[.*\]\((.*)\)", own)
         assert pictures
         assert all((page.parent / target).resolve().exists() for target in pictures)
+
+
+def test_links_to_files_with_spaces_in_their_names(tmp_path: Path) -> None:
+    page, *_ = write_markdown(tmp_path / "my results.md", [length()], tmp_path)
+    targets = re.findall(r"\]\(([^#)][^)]*)\)", page.read_text())
+    assert len(targets) > 1
+    for target in targets:
+        assert " " not in target
+        assert (tmp_path / unquote(target)).exists()
 
 
 def test_studies_without_a_result_are_named() -> None:

@@ -158,7 +158,7 @@ class Evaluation:
             return tuple(self._curves(row, **common))
         clean = Cell.of(row, "clean", self.clean, "accuracy", **common)
         words = [each.words for each in self.rows]
-        words[1:] = [f"{each}, with all before it" for each in words[1:]]
+        words[1:] = [f"all before it, then {each}" for each in words[1:]]
         attacked = (
             Cell.of(
                 row, each.attack, each.accuracy, "accuracy",

@@ -3,9 +3,9 @@
 from multiway.backbones.build import (
     BACKBONES,
     build_backbone,
-    import_function,
+    build_named,
     rebuild_backbone,
 )
 from multiway.backbones.normalize import Normalize
 
-__all__ = ["BACKBONES", "Normalize", "build_backbone", "import_function", "rebuild_backbone"]
+__all__ = ["BACKBONES", "Normalize", "build_backbone", "build_named", "rebuild_backbone"]

@@ -16,7 +16,7 @@ from multiway.backbones import mnist, resnet
 from multiway.errors import MultiwayError, choose, reason
 from multiway.machine import check_memory
 
-__all__ = ["BACKBONES", "Backbone", "build_backbone", "import_function", "rebuild_backbone"]
+__all__ = ["BACKBONES", "Backbone", "build_backbone", "build_named", "rebuild_backbone"]
 
 # The packages that users have named: what fails in them is not multiway's.
 NAMED: set[str] = set()
@@ -67,7 +67,7 @@ def build_backbone(name: str, outputs: int, channels: int = 1, size: int = 28) -
         )
     if ":" in name:
         try:
-            network = import_function(name)(outputs=outputs, channels=channels, size=size)
+            network = _import_function(name)(outputs=outputs, channels=channels, size=size)
         except MultiwayError:
             raise
         except (Exception, SystemExit) as error:  # whatever a stranger's function may raise
@@ -131,7 +131,26 @@ def rebuild_backbone(
     return build_backbone(name, **sizes)
 
 
-def import_function(path: str) -> Callable[..., Any]:
+def build_named(path: str) -> nn.Module:
+    """The network that the function `package.module:function` returns, without arguments."""
+    if ":" not in path:
+        raise MultiwayError(
+            f"{path}: write package.module:function, a function without arguments that returns "
+            "your network"
+        )
+    function = _import_function(path)
+    try:
+        network = function()
+    except (Exception, SystemExit) as error:  # whatever a stranger's function may raise
+        raise MultiwayError(
+            f"{path}: the function is called without arguments, which failed: {reason(error)}"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise MultiwayError(f"{path} returned {type(network).__name__}, not an nn.Module")
+    return network
+
+
+def _import_function(path: str) -> Callable[..., Any]:
     """The function that `package.module:function` names; the current folder is searched too."""
     module_name, _, name = path.partition(":")
     here = str(Path.cwd())

@@ -148,8 +148,9 @@ class Examination:
         for subject in self.subjects:
             if subject.run is not None and subject.seed is not None:
                 backbone = subject.run.config()["classifier"]["backbone"] or {}
-                key = (str(backbone.get("name")), subject.seed)
-                groups.setdefault(key, []).append(subject.name)
+                if "name" in backbone:  # the weights of a user's network are not drawn from it
+                    key = (str(backbone["name"]), subject.seed)
+                    groups.setdefault(key, []).append(subject.name)
         return [
             f"warning: {', '.join(names)} were trained from the same seed {seed} and so began with "
             "the same weights below the head: what passes between them says little of strangers; "

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from multiway.backbones import import_function
+from multiway.backbones import build_named
 from multiway.checks import output_tensor
 from multiway.classifier import EncodedClassifier, load_classifier
 from multiway.classifier_config import CONFIG
 from multiway.data import ImageSet, load, to_float
 from multiway.errors import MultiwayError, MultiwayWarning, reason, visible
 from multiway.files import kind_of, read_json
-from multiway.training import Run, check_class_names, load_run, load_trained_on
+from multiway.training import Run, check_class_names, load_run, load_trained_on, trained_size
 from multiway.weights import load_tensors, read_tensors
 
 __all__ = [
@@ -81,21 +81,7 @@ def load_network(path: str, weights: Path | None) -> nn.Module:
             images in [0, 1] to logits, with its normalisation inside.
         weights: a safetensors file for it; None when the function loads its own.
     """
-    if ":" not in path:
-        raise MultiwayError(
-            f"--network {path}: write package.module:function, a function without arguments that "
-            "returns your network"
-        )
-    function = import_function(path)
-    try:
-        network = function()
-    except (Exception, SystemExit) as error:  # whatever a stranger's function may raise
-        raise MultiwayError(
-            f"--network {path}: the function is called without arguments, which failed: "
-            f"{reason(error)}"
-        ) from error
-    if not isinstance(network, nn.Module):
-        raise MultiwayError(f"{path} returned {type(network).__name__}, not an nn.Module")
+    network = build_named(path)
     if weights is not None:
         if weights.suffix in (".pt", ".pth", ".bin", ".ckpt"):
             raise MultiwayError(
@@ -251,7 +237,7 @@ def _images(
 ) -> ImageSet:
     if data is not None:
         if data.startswith("folder:") and image_size is None and configs:
-            image_size = int(configs[0]["classifier"]["backbone"]["size"])
+            image_size = trained_size(configs[0])
         return load(data, split, data_dir, image_size)
     if not configs:
         raise MultiwayError(

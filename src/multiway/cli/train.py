@@ -126,7 +126,7 @@ def train(
     images = mw.data.load(data, "train", data_dir, image_size)
     test = mw.data.load(data, "test", data_dir, image_size)
     plan = training.default_recipe(images) if recipe is None else training.load_recipe(recipe)
-    backbone = backbone or training.default_backbone(images)
+    backbone = training.default_backbone(images) if backbone is None else backbone
     plan = plan.override(
         scale=scale, epochs=epochs, lr=lr, momentum=momentum, batch_size=batch_size
     )

@@ -46,7 +46,17 @@ def load_npz(path: Path, name: str, split: str) -> ImageSet:
         part: _labels(path, f"y_{part}", arrays[f"y_{part}"], named="classes" in arrays)
         for part in ("train", "test")
     }
-    classes = _classes(path, arrays, int(max(y.max() for y in labels.values())) + 1)
+    least = int(min(y.min() for y in labels.values()))
+    most = int(max(y.max() for y in labels.values()))
+    if least == 1 and "classes" not in arrays:
+        warnings.warn(
+            MultiwayWarning(
+                f"{path}: labels run from 1 to {most}: that is {most + 1} classes, of which 0 has "
+                "no images; if classes are counted from 1, subtract 1"
+            ),
+            stacklevel=2,
+        )
+    classes = _classes(path, arrays, most + 1)
     return ImageSet(
         name,
         split,
@@ -190,14 +200,6 @@ def _labels(path: Path, key: str, array: np.ndarray, named: bool) -> NDArray[np.
         )
     if array.min() < 0:
         raise MultiwayError(f"{path}: {key} holds the label {array.min()}; labels begin at 0")
-    if array.min() == 1 and not named:
-        warnings.warn(
-            MultiwayWarning(
-                f"{path}: {key} runs from 1 to {array.max()}: that is {array.max() + 1} classes, "
-                "of which 0 has no images; if classes are counted from 1, subtract 1"
-            ),
-            stacklevel=2,
-        )
     if array.max() >= max(_FEW_CLASSES, len(array)) and not named:
         raise MultiwayError(
             f"{path}: {key} runs up to {array.max()}, with {len(np.unique(array))} different "

@@ -141,7 +141,15 @@ def _filled(
     lines = []
     for line in text.split("\n"):
         behind.clear()
-        lines.append(FIGURE.sub(fill, line).replace(COUNTS, _counts(behind)))
+        filled = FIGURE.sub(fill, line)
+        if COUNTS in filled and not behind:
+            raise UnusableFile(path, f"{path}: {COUNTS} stands in a line without figures: {line}")
+        filled = filled.replace(COUNTS, _counts(behind))
+        if "{" in filled or "}" in filled:
+            raise UnusableFile(
+                path, f"{path}: a name of a figure does not end in the line it begins in: {line}"
+            )
+        lines.append(filled)
     return "\n".join(lines)
 
 

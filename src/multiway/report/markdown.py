@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
@@ -181,7 +182,7 @@ def write_markdown(
         parts += [
             f'<a id="{name}"></a>\n\n### {escape(result.title)}',
             f"{escape(result.paper or 'Not in the paper')}, scale {result.scale}. "
-            f"[Verdicts, all figures, how it was made]({pages.name}/{name}.md)",
+            f"[Verdicts, all figures, how it was made]({quote(pages.name)}/{name}.md)",
             escape(found, code=True),
             *_images(shown, path.parent),
         ]
@@ -194,7 +195,7 @@ def write_markdown(
 def _images(shown: Sequence[tuple[str, Path]], start: Path) -> list[str]:
     """Pictures by their words and files, for a page in the folder `start`."""
     return [
-        f"![{words}]({os.path.relpath(target, start).replace(os.sep, '/')})"
+        f"![{words}]({quote(os.path.relpath(target, start).replace(os.sep, '/'))})"
         for words, target in shown
     ]
 

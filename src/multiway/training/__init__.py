@@ -12,6 +12,7 @@ from multiway.training.jobs import (
     make_job,
     prepare,
     train,
+    trained_size,
 )
 from multiway.training.loop import Job, run_job
 from multiway.training.measure import accuracy
@@ -46,4 +47,5 @@ __all__ = [
     "recipe_of",
     "run_job",
     "train",
+    "trained_size",
 ]

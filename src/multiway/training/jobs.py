@@ -41,6 +41,7 @@ __all__ = [
     "make_job",
     "prepare",
     "train",
+    "trained_size",
 ]
 
 
@@ -279,11 +280,15 @@ def load_trained_on(
     if data is None:
         data = str(config["data"]["name"])
         check_confirmed(data, "the run's configuration")
-    backbone = config["classifier"]["backbone"]  # None where the network was the user's own
-    size = int(backbone["size"]) if backbone and data.startswith("folder:") else None
-    images = load(data, split, data_dir, size)
+    images = load(data, split, data_dir, trained_size(config) if data[:7] == "folder:" else None)
     check_class_names(config, images)
     return images
+
+
+def trained_size(config: dict[str, Any]) -> int | None:
+    """The side of the images that a run was trained on; None where the network was the user's."""
+    size = (config["classifier"]["backbone"] or {}).get("size")
+    return None if size is None else int(size)
 
 
 def check_class_names(config: dict[str, Any], data: ImageSet, name: str = "the run") -> None:
