@@ -28,6 +28,13 @@ def test_published_results_judge_the_claims_of_today() -> None:
         check_claims(read_study_result(path))
 
 
+def test_published_results_say_which_seed_the_attacks_had() -> None:
+    for path in FILES:
+        result = read_study_result(path)
+        attacked = any(cell.attack for cell in result.cells) and result.name != "intro"
+        assert attacked <= (result.provenance.attack_seed == 0), path
+
+
 @pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
 def test_published_results_have_the_cells_of_today() -> None:
     for path in FILES:

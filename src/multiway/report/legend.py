@@ -128,7 +128,8 @@ LEGEND = (
     (
         "literal, matched",
         "what the paper says of its own comparison (RO trained with clean images beside one-hot "
-        "labels trained without, its own attack); and what must be so if its explanation is right: "
+        "labels trained without), by its own attack and also on the margin or in the worst case, "
+        "which the paper does not use; and what must be so if its explanation is right: "
         "the same recipe for RO, one-hot labels, and one-hot labels with a squared error or padded "
         "with zeros.",
     ),

@@ -30,8 +30,9 @@ SEEDED = (Crafted, Corrupted, Surface)
 def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
     """What the study found; all its artifacts are in the store."""
     measured = [_measured(cell, study, store) for cell in study.cells]
-    # A finished artifact may outlive what it was made from.
-    made = [(each, store.read(each)) for each in order(study.artifacts()) if each in store]
+    artifacts = order(study.artifacts())
+    # A finished artifact may outlive what it was made from, or have been made elsewhere.
+    made = [(each, store.read(each)) for each in artifacts if each in store]
     return StudyResult(
         name=study.name,
         scale=scale.name,
@@ -51,7 +52,7 @@ def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
             minutes=round(sum(_seconds(made).values()) / 60, 2),
             made=date.today().isoformat(),
             versions=_versions([record for _, record in made]),
-            attack_seed=next((each.seed for each, _ in made if isinstance(each, SEEDED)), None),
+            attack_seed=next((each.seed for each in artifacts if isinstance(each, SEEDED)), None),
             differs=study.differs,
             warnings=(*_collapses(made, store), *_warnings(made)),
         ),

@@ -46,8 +46,8 @@ def declare(scale: Scale) -> Study:
         title=TITLE,
         question="The same network, trained to random orthogonal codes of growing length: is it "
         "more accurate under attack and on clean images, the longer the code? Once with beta^2 / l "
-        "kept at the paper's 500, and once with beta kept at 1000, where nothing but the length "
-        "changes.",
+        "kept at the paper's 500, and once with beta kept at 1000 and the learning rate in "
+        "proportion to the length.",
         paper=PAPER,
         chart="lines",
         row_name="code length",

@@ -13,7 +13,7 @@ from multiway.studies.catalogue import STUDIES, declare
 from multiway.studies.claims import claims
 from multiway.studies.result import StudyResult, load_results, read_study_result, result_path
 from multiway.studies.scales import scale_of
-from multiway.studies.verdict import reported_beside
+from multiway.studies.verdict import effect_of_note, reported_beside
 
 __all__ = ["check_claims", "check_current", "publish", "read_folder"]
 
@@ -64,6 +64,9 @@ def check_claims(result: StudyResult) -> None:
         known = {(each, part.by) for name, part in named for each in (name, str(part))}
         if not {(each.part, each.margin) for each in verdict.evidence} <= known:
             raise _stale(f"{where} judges {verdict.claim} by other comparisons than today's")
+        notes = {effect_of_note(by_id[verdict.claim], part) for _, part in named}
+        if not {each.note for each in verdict.evidence} <= notes:
+            raise _stale(f"{where} judges {verdict.claim} by another effect of note than today's")
         if verdict.evidence and verdict.reported != reported_beside(by_id[verdict.claim], verdict):
             raise _stale(f"{where} shows another figure of the paper beside {verdict.claim}")
 
