@@ -104,6 +104,17 @@ class TestRowsAgainstColumns:
         assert margin.columns == ["attacked / crafted on", "b", "clean"]
         assert margin.rows == [["a", "50.0 [43.1, 56.9]", "99.0 [96.4, 99.7]"]]
 
+    def test_a_row_of_fewer_trainings_says_which(self) -> None:
+        one, other = accuracy("a", "b", 120), accuracy("b", "b", 100)
+        (table,) = result_tables(plain(one, replace(other, seeds=(0, 7))))
+        assert table.columns == ["attacked / crafted on", "b", "training seeds"]
+        assert [row[2] for row in table.rows] == ["0, 1, 2", "0, 7"]
+        assert "training" not in table.caption
+        # Networks that have a seed each are told apart by their names.
+        (table,) = result_tables(plain(replace(one, seeds=(0,)), replace(other, seeds=(1,))))
+        assert table.columns == ["attacked / crafted on", "b"]
+        assert "training seeds 0, 1" in table.caption
+
     def test_a_row_for_each_x_and_a_column_for_each_line(self) -> None:
         lines = plain(
             *(

@@ -120,21 +120,31 @@ def _wide(
         return cell_text(cell) if same_n else f"{cell_text(cell)} (n={cell.n})"
 
     lines = [[row, *(text(row, column) for column in columns)] for row in rows]
-    attacks = [
-        attacks_of(cell for (name, _), cell in places.items() if name == row) for row in rows
-    ]
+    in_row = [[cell for (name, _), cell in places.items() if name == row] for row in rows]
+    attacks = [attacks_of(some) for some in in_row]
     by_row = len(attacks_of(cells)) > 1 and all(len(some) < 2 for some in attacks)
     if by_row:
         lines = [[*line, "".join(some)] for line, some in zip(lines, attacks, strict=True)]
+    # Where some networks have fewer trainings than others.
+    seeds = [{cell.seeds for cell in some} for some in in_row]
+    apart = len({len(cell.seeds) for cell in cells}) > 1 and all(len(some) == 1 for some in seeds)
+    if apart:
+        numbers = [", ".join(map(str, *some)) for some in seeds]
+        lines = [[*line, some] for line, some in zip(lines, numbers, strict=True)]
     caption = [
         _unit(panel.metric),
         "" if by_row else _attack_text(cells),
         f"n={cells[0].n}" if same_n else "",
-        _seeds(sorted({seed for cell in cells for seed in cell.seeds})),
+        "" if apart else _seeds(sorted({seed for cell in cells for seed in cell.seeds})),
         *_reading(result, cells),
     ]
     return Table(
-        columns=[corner, *columns, *(["attack"] if by_row else [])],
+        columns=[
+            corner,
+            *columns,
+            *(["attack"] if by_row else []),
+            *(["training seeds"] if apart else []),
+        ],
         rows=lines,
         caption="; ".join(filter(None, caption)),
         title=panel.title,
