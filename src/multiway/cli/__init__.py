@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -75,6 +76,11 @@ def main() -> None:
         say(f"error: cannot write to stdout: {failure.strerror}")
         status = 1
     deliver(sys.stderr)
+    if not {"RANK", "SLURM_PROCID"}.isdisjoint(os.environ):
+        # A worker leaves before Python is taken down: a thread of gloo that is late to let go of a
+        # callback would need it once more, and end the process by SIGABRT after all was done.
+        atexit._run_exitfuncs()
+        os._exit(status or 0)
     sys.exit(status)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import signal
@@ -112,6 +113,7 @@ def run_workers(workers: int, images: int, shared: str = "{images} images") -> i
 def run_worker(threads: int) -> None:
     """The life of a worker: the command line, with `threads` threads unless the user said more."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
+    faulthandler.enable()  # where a thread aborts the process, it says which
     # Ctrl-C comes from the launcher, which says what there is to say.
     signal.signal(signal.SIGINT, lambda number, frame: sys.exit(128 + number))
     from multiway.cli import main
@@ -122,14 +124,18 @@ def run_worker(threads: int) -> None:
 def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
     """The exit status of the worker that failed first, whose last words are shown."""
     rank, failure = error.get_first_failure()
+    if rank > 0:
+        (log,) = logs.glob(f"*/*/{rank}/stderr.log")
+        words = log.read_text().splitlines()
+        if words:
+            words.insert(
+                max(0, len(words) - LAST_WORDS), f"worker {rank} of {workers} failed first:"
+            )
+        for line in words[-LAST_WORDS - 1 :]:
+            say(line)
     if failure.exitcode < 0:
         raise MultiwayError(
             f"worker {rank} of {workers} was ended by {signal.Signals(-failure.exitcode).name}; go "
             "on with the same command (train: --resume)"
         )
-    if rank > 0:
-        (log,) = logs.glob(f"*/*/{rank}/stderr.log")
-        words = log.read_text().splitlines()
-        for line in [f"worker {rank} of {workers} failed first:", *words[-LAST_WORDS:]]:
-            say(line)
     return failure.exitcode
