@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import subprocess
 import sys
 
@@ -120,3 +121,23 @@ def test_memory_that_is_kept_counts_as_free() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("another would take 600 MiB, and this machine has ")
+
+
+@pytest.mark.parametrize(("joined", "status"), [(True, 0), (False, -signal.SIGABRT)])
+def test_a_worker_leaves_before_python_is_taken_down(joined: bool, status: int) -> None:
+    """What would abort it then, as a late thread of gloo does, finds nobody; handlers have run."""
+    program = (
+        "import atexit, os, sys, torch.distributed as group\n"
+        "from multiway.cli import main\n"
+        "class Late:\n"
+        "    def __del__(self, abort=os.abort): abort()\n"
+        "sys.late = Late()\n"
+        "atexit.register(print, 'handled', flush=True)\n"
+        "one = {'store': group.HashStore(), 'rank': 0, 'world_size': 1}\n"
+        f"if {joined}: group.init_process_group('gloo', **one)\n"
+        "sys.argv = ['multiway', '--version']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == status, done.stderr
+    assert done.stdout.splitlines()[1:] == ["handled"]

@@ -199,11 +199,10 @@ def test_a_run_of_a_users_network_on_a_folder_of_images(
     monkeypatch.syspath_prepend(str(tmp_path))
     network = nn.Sequential(nn.Flatten(), nn.Linear(size, 16), nn.Linear(16, 2))
     train(network, data, Recipe(name="mine", lr=0.01, batch_size=4, epochs=1), tmp_path / "run")
-    words = ("evaluate", "run", "--backbone", "faces:build", "--data", "folder:pictures")
-    done = in_process(*words, "--image-size", "8")
-    assert done.returncode == 0, done.stderr
-    unsized = in_process(*words)
-    assert unsized.returncode == 0, unsized.stderr
+    words = ("evaluate", "run", "--backbone", "faces:build", "--data", "folder:pictures", "--json")
+    done, unsized = in_process(*words, "--image-size", "8"), in_process(*words)
+    assert (done.returncode, unsized.returncode) == (0, 0), done.stderr + unsized.stderr
+    assert json.loads(unsized.stdout)["cells"] == json.loads(done.stdout)["cells"]
 
 
 def test_a_thief_is_not_measured_on_what_it_was_trained_on_without_a_word(

@@ -337,11 +337,13 @@ def test_damaged_outcomes_are_refused_and_nothing_of_them_is_taken(
     assert not any(artifact in other for artifact in study.artifacts())
 
 
+@pytest.mark.parametrize(("name", "seed"), [("signs", None), ("confidence", 0)])
 def test_a_real_study_is_judged_by_its_outcomes(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, name: str, seed: int | None
 ) -> None:
+    """The seed of its attacks, if it has any, is known without the attacked images."""
     small = Small(tmp_path, shared_store(tmp_path_factory, "small-studies"))
-    study = small.study("signs")
+    study = small.study(name)
     make(study.artifacts(), small.store)
     save_outcomes(study, "smoke", small.store, tmp_path / "outcomes")
     other = Store(tmp_path / "there").create()
@@ -349,6 +351,7 @@ def test_a_real_study_is_judged_by_its_outcomes(
     here, there = (collect_result(study, small.scale, each) for each in (small.store, other))
     assert [each.value for each in there.cells] == pytest.approx([e.value for e in here.cells])
     assert [each.verdict for each in there.verdicts] == [each.verdict for each in here.verdicts]
+    assert there.provenance.attack_seed == here.provenance.attack_seed == seed
 
 
 def test_some_seeds_are_shown_and_not_written(in_process: Command, tmp_path: Path) -> None:

@@ -28,6 +28,13 @@ def test_published_results_judge_the_claims_of_today() -> None:
         check_claims(read_study_result(path))
 
 
+def test_another_effect_of_note_is_found() -> None:
+    published = read_study_result(RESULTS / "corruption-cpu.json")
+    (each,) = published.verdicts[0].evidence
+    with pytest.raises(MultiwayError, match="corruption-average by another effect of note"):
+        check_claims(first_verdict(published, evidence=(replace(each, note=0.02),)))
+
+
 def test_published_results_say_which_seed_the_attacks_had() -> None:
     for path in FILES:
         result = read_study_result(path)

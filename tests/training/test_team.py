@@ -149,7 +149,7 @@ def test_workers_leave_in_silence(tmp_path: Path, leaves: str) -> None:
 
 def _stop_in_every_way(folder: Path, words: list[str]) -> None:
     metrics = folder / "run" / "metrics.jsonl"
-    for stop in (_terminate, _kill_a_worker, _kill_the_launcher):
+    for stop in (_terminate, _kill_a_worker, _abort_a_worker, _kill_the_launcher):
         mark, before = f"{os.getpid()}-{stop.__name__}", _lines(metrics)
         more = ["--resume"] if metrics.exists() else []
         process = start(folder, "multiway", *words, "--workers", 2, *more, mark=mark)
@@ -185,6 +185,15 @@ def _kill_a_worker(process: WarmProcess) -> None:
     assert "Traceback" not in errors
     assert "error: worker 1 of 2 was ended by SIGKILL; go on with the same command" in errors
     assert "the state is kept in run/state.safetensors: go on with --resume" in errors
+
+
+def _abort_a_worker(process: WarmProcess) -> None:
+    """As a library does to it; then it says where it stood."""
+    os.kill(workers_of(process.pid)[1], signal.SIGABRT)
+    _, errors = process.communicate()
+    assert process.returncode == 2
+    assert "worker 1 of 2 failed first:\nFatal Python error: Aborted\n" in errors
+    assert "error: worker 1 of 2 was ended by SIGABRT; go on with the same command" in errors
 
 
 def _kill_the_launcher(process: WarmProcess) -> None:

@@ -76,12 +76,18 @@ def main() -> None:
         say(f"error: cannot write to stdout: {failure.strerror}")
         status = 1
     deliver(sys.stderr)
-    if not {"RANK", "SLURM_PROCID"}.isdisjoint(os.environ):
-        # A worker leaves before Python is taken down: a thread of gloo that is late to let go of a
+    if _in_a_team():
+        # It leaves before Python is taken down: a thread of gloo that is late to let go of a
         # callback would need it once more, and end the process by SIGABRT after all was done.
         atexit._run_exitfuncs()
         os._exit(status or 0)
     sys.exit(status)
+
+
+def _in_a_team() -> bool:
+    """Whether this process has joined others; one that has not loaded torch has not."""
+    distributed = sys.modules.get("torch.distributed")
+    return distributed is not None and distributed.is_available() and distributed.is_initialized()
 
 
 def _end_in_order() -> list[int]:

@@ -126,12 +126,8 @@ def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
     rank, failure = error.get_first_failure()
     if rank > 0:
         (log,) = logs.glob(f"*/*/{rank}/stderr.log")
-        words = log.read_text().splitlines()
-        if words:
-            words.insert(
-                max(0, len(words) - LAST_WORDS), f"worker {rank} of {workers} failed first:"
-            )
-        for line in words[-LAST_WORDS - 1 :]:
+        words = log.read_text().splitlines()[-LAST_WORDS:]
+        for line in [f"worker {rank} of {workers} failed first:", *words] if words else []:
             say(line)
     if failure.exitcode < 0:
         raise MultiwayError(

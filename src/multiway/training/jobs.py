@@ -280,7 +280,8 @@ def load_trained_on(
     if data is None:
         data = str(config["data"]["name"])
         check_confirmed(data, "the run's configuration")
-    images = load(data, split, data_dir, trained_size(config) if data[:7] == "folder:" else None)
+    size = trained_size(config) if data.startswith("folder:") else None
+    images = load(data, split, data_dir, size)
     check_class_names(config, images)
     return images
 
