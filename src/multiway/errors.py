@@ -30,7 +30,7 @@ PASSED_THROUGH = ("torch", "importlib")
 class MultiwayError(Exception):
     """Something a user can fix; its text says what was given, what is allowed and what to do.
 
-    The command line prints it as one line, `error: ...`, and exits with status 2.
+    The command line prints it as one line, `error: ...`, and exits with its `status`.
 
     Example:
         >>> from multiway.threat import Linf
@@ -40,6 +40,8 @@ class MultiwayError(Exception):
         ...     print(error)
         eps ...
     """
+
+    status = 2
 
 
 class UnusableFile(MultiwayError):

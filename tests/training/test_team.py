@@ -179,7 +179,12 @@ def _terminate(process: WarmProcess) -> None:
 
 
 def _kill_a_worker(process: WarmProcess) -> None:
-    os.kill(workers_of(process.pid)[1], signal.SIGKILL)
+    """The launcher looks only when the other one has ended, too: it still knows who was first."""
+    workers = workers_of(process.pid)
+    os.kill(process.pid, signal.SIGSTOP)
+    os.kill(workers[1], signal.SIGKILL)
+    until(lambda: all(_ended(worker) for worker in workers.values()), seconds=30)
+    os.kill(process.pid, signal.SIGCONT)
     _, errors = process.communicate()
     assert process.returncode == 2
     assert "Traceback" not in errors
@@ -192,8 +197,16 @@ def _abort_a_worker(process: WarmProcess) -> None:
     os.kill(workers_of(process.pid)[1], signal.SIGABRT)
     _, errors = process.communicate()
     assert process.returncode == 2
-    assert "worker 1 of 2 failed first:\nFatal Python error: Aborted\n" in errors
+    _, first, words = errors.partition("worker 1 of 2 failed first:\n")
+    assert first
+    assert "Fatal Python error: Aborted\n" in words
     assert "error: worker 1 of 2 was ended by SIGABRT; go on with the same command" in errors
+
+
+def _ended(process: int) -> bool:
+    """Dead with all its threads, and not yet looked at by its parent."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return "\nState:\tZ" in status and len([*Path(f"/proc/{process}/task").iterdir()]) == 1
 
 
 def _kill_the_launcher(process: WarmProcess) -> None:

@@ -60,7 +60,7 @@ def main() -> None:
         if "--debug" in takewhile(lambda word: word.startswith("-"), sys.argv[1:]):
             traceback.print_exception(error)
         say(f"error: {error}")
-        status = 2
+        status = error.status
     except typer.TyperException as error:
         status = _usage(error)
     except (typer.Abort, KeyboardInterrupt):

@@ -17,12 +17,12 @@ from multiway.errors import MultiwayError
 from multiway.machine import cores
 
 if TYPE_CHECKING:
-    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 __all__ = ["check_workers", "run_worker", "run_workers"]
 
-# Lines that are shown of a worker that failed.
-LAST_WORDS = 30
+# Lines that are shown of a worker that failed: all of a stack, whose first line says why.
+LAST_WORDS = 100
 # More than so many processes for each core bring a machine down, and nobody any time.
 PER_CORE = 4
 # What a worker runs: before anything is loaded that takes time, it is bound to its launcher.
@@ -123,7 +123,9 @@ def run_worker(threads: int) -> None:
 
 def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
     """The exit status of the worker that failed first, whose last words are shown."""
-    rank, failure = error.get_first_failure()
+    failures = error.failures
+    rank = min(failures, key=lambda rank: _when(failures[rank]))
+    failure = failures[rank]
     if rank > 0:
         (log,) = logs.glob(f"*/*/{rank}/stderr.log")
         words = log.read_text().splitlines()[-LAST_WORDS:]
@@ -135,3 +137,15 @@ def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
             "on with the same command (train: --resume)"
         )
     return failure.exitcode
+
+
+def _when(failure: ProcessFailure) -> tuple[int, bool]:
+    """Orders failures: by the second in which they were seen, and within it effects last.
+
+    torch would name the lowest rank of those that it finds at one look.
+    """
+    from multiway.training.collectives import WorkerLost
+
+    # A launcher ends by SIGTERM those that another has left behind.
+    follows = failure.exitcode in (WorkerLost.status, -signal.SIGTERM)
+    return failure.timestamp, follows

@@ -28,6 +28,9 @@ ASKED = "a worker was asked to end (SIGTERM)"
 class WorkerLost(MultiwayError):
     """A worker is gone, and the work cannot go on without it."""
 
+    # By this a launcher tells those who stop because of another from the one who was first.
+    status = 3
+
     @classmethod
     def by(cls, error: RuntimeError) -> WorkerLost:
         """Seen by what broke off a collective operation."""

@@ -118,7 +118,7 @@ class _Training:
             self._save()
             # All are asked at once, and one that is quick breaks off what the others are at.
             why = ASKED if self.team.asked_to_end else error
-            raise MultiwayError(
+            raise WorkerLost(
                 f"{why} at step {self.progress.step + 1} of {self.total}; the state is kept in "
                 f"{self.run.state}: go on with --resume"
             ) from error
