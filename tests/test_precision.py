@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,13 +135,27 @@ def test_images_of_another_scale_are_refused(given: Tensor) -> None:
         mw.transfer(two, (given.round(), LABELS), mw.FGSM(mw.Linf(0.1), objective="ce"))
 
 
-def test_an_evaluation_within_inference_mode() -> None:
+def test_what_needs_gradients_works_within_inference_mode() -> None:
+    """As in a validation of Lightning's, where the images are made in that mode, too."""
     model, attack = trained("ro"), mw.FGSM(mw.Linf(0.1))
-    outside = mw.evaluate(model, images(), LABELS, attack)
+    two = {"one": model, "other": network()}
+
+    def look(images: torch.Tensor, labels: torch.Tensor) -> tuple[Any, ...]:
+        evaluation = mw.evaluate(model, images, labels, attack)
+        matrices = [
+            mw.transfer(two, (images, labels), mw.FGSM(mw.Linf(0.1), objective="margin")),
+            mw.correlate(two, (images, labels), ["margin"], features=False),
+        ]
+        diagnosis = mw.diagnose(
+            model, images, labels, mw.Linf(0.1), budget=mw.analysis.BUDGETS["quick"]
+        )
+        cells = [cell.value for matrix in matrices for cell in matrix.cells]
+        return evaluation.clean, evaluation.robust, cells, [*map(str, diagnosis.items)]
+
+    outside = look(images(), LABELS)
     with torch.inference_mode():
-        inside = mw.evaluate(model, images().clone(), LABELS.clone(), attack)
-    assert (inside.clean, inside.robust) == (outside.clean, outside.robust)
-    assert torch.equal(inside.adversarial, outside.adversarial)
+        inside = look(images().clone(), LABELS.clone())
+    assert inside == outside
 
 
 def test_a_list_of_two_batches_is_no_pair_of_images_and_labels() -> None:

@@ -38,6 +38,7 @@ def default_objectives(models: Mapping[str, nn.Module]) -> tuple[str, str]:
     return (default_objective(*models.values()), "margin")
 
 
+@torch.inference_mode(False)  # as in a validation of Lightning's
 def correlate(
     models: Mapping[str, nn.Module],
     data: Any,

@@ -32,6 +32,7 @@ __all__ = ["transfer"]
 AVERAGES = ("mean black-box", "same encoding", "other encoding")
 
 
+@torch.inference_mode(False)  # as in a validation of Lightning's
 def transfer(
     models: Mapping[str, nn.Module],
     data: Any,

@@ -37,6 +37,7 @@ from multiway.threat import L1, L2, Linf, Threat
 __all__ = ["evaluate", "predict", "score"]
 
 
+@torch.inference_mode(False)  # as in a validation of Lightning's
 def evaluate(
     model: nn.Module,
     images: Any,
@@ -95,12 +96,6 @@ def evaluate(
     for attack in attacks:
         check_threat(attack.threat)
     images, labels = labelled_images(images, labels, attacks[0].threat.bounds)
-    if torch.is_inference_mode_enabled():  # as in a validation of Lightning's
-        with torch.inference_mode(False):
-            return evaluate(
-                model, images.clone(), labels.clone(), attacks,
-                eps=eps, batch_size=batch_size, seed=seed, directory=directory, progress=progress,
-            )  # fmt: skip
     attacks = [attack.on(model) for attack in attacks]
     radii = _radii(eps, attacks)
     for attack in attacks:

@@ -132,7 +132,8 @@ def _is_batch(value: Any) -> bool:
 
 def _tensor(name: str, value: Any) -> Tensor:
     if isinstance(value, Tensor):
-        return value.detach()
+        # One that was made in inference mode could not be attacked.
+        return value.clone() if value.is_inference() else value.detach()
     try:
         # A copy where torch could not share the memory (it is read-only, or runs backwards).
         return torch.as_tensor(np.require(value, requirements=("C", "W")))

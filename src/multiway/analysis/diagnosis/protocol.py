@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from multiway.analysis.diagnosis.attack_log import BUDGETS, AttackLog, Budget, Trial, device_of
@@ -151,6 +152,7 @@ class Diagnosis:
         }
 
 
+@torch.inference_mode(False)  # as in a validation of Lightning's
 def diagnose(
     model: nn.Module,
     images: Any,
