@@ -43,7 +43,9 @@ PAST_BOUNDS = 16
 # Of steps, draws and images at once: what a tensor can be divided by.
 MOST = 2**31 - 1
 
-PACKAGE = str(Path(__file__).parents[1])
+# Frames between a warning and the user's line: the package, and torch's way into a function that it
+# decorates, such as `evaluate`.
+OURS = (str(Path(__file__).parents[1]), torch.utils._contextlib.__file__)
 
 WARNINGS = (
     "zero-gradients", "nan-gradients", "nan-scores", "short-steps", "random-model",
@@ -81,9 +83,9 @@ class AttackWarning(UserWarning):
 
 def warn(kind: str, text: str, count: int = 0, total: int = 0) -> None:
     """Show `text` (see `Note`) as an `AttackWarning` that points at the user's own line."""
-    # From this function outwards, to the first that is not part of this package.
+    # From this function outwards, to the first frame that is the user's.
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
         level, frame = level + 1, frame.f_back
     warnings.warn(AttackWarning(kind, Note(text, count, total)), stacklevel=level)
 
