@@ -235,11 +235,15 @@ def test_a_study_has_every_figure_and_what_it_was_measured_on() -> None:
 def test_the_results_page_begins_with_what_is_concluded(tmp_path: Path) -> None:
     some = transfer()
     said = Findings(
-        ("All *in* all.",), {"transfer-cpu": "It was found, because."}, history="Two rules changed."
+        ("All *in* all.", "Six trainings."),
+        {"transfer-cpu": "It was found, because."},
+        history="Two rules changed.",
     )
     path, *_ = write_markdown(tmp_path / "results.md", [some], tmp_path, said)
     text = path.read_text()
-    assert text.index(r"All \*in* all.") < text.index("claims are judged.")
+    order = (r"All \*in* all.", "## Table by table", "## What it rests on\n\nSix trainings.")
+    places = [text.index(words) for words in (*order, "claims are judged.")]
+    assert places == sorted(places)
     assert "\n\nIt was found, because.\n\n" in text
     assert "## What was changed after a look\n\nTwo rules changed.\n\n" in text
     assert found_text(some) not in text

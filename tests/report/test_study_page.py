@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from browser import silent_page
+from multiway.report.findings import Findings
 from multiway.report.legend import LEGEND
 from multiway.report.markdown import study_markdown
 from multiway.report.study_page import write_study_page
@@ -242,8 +243,29 @@ def test_no_page_is_wider_than_its_screen(page: Page, width: int) -> None:
 def test_links_lead_to_the_studies(page: Page) -> None:
     links = "all => all.map((one) => one.hash.slice(1))"
     targets = set(page.eval_on_selector_all('a[href^="#"]', links))
-    assert targets == {"paper", "verdicts", "words", *ALL}
+    assert targets == {"paper", "questions", "studies", "verdicts", "words", *ALL}
     assert all(page.locator(f"[id='{target}']").count() == 1 for target in targets)
+
+
+def test_the_answer_and_the_table_come_before_what_they_rest_on(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    said = Findings(("It is so.", "Of six trainings."), history="Two rules changed.")
+    path = write_study_page(tmp_path / "page.html", RESULTS, tmp_path, said)
+    with silent_page(chromium) as page:
+        page.set_viewport_size({"width": 1280, "height": 900})
+        page.goto(path.as_uri())
+        boxes = [
+            page.get_by_text(words, exact=True).bounding_box()
+            for words in ("It is so.", "The paper, table by table", "Of six trainings.")
+        ]
+        ends = [box["y"] + box["height"] for box in boxes if box]
+        row = page.locator("#paper tbody tr").first.bounding_box()
+        assert row is not None
+        assert ends[0] < ends[1] < row["y"] + row["height"] < ends[2]
+        assert row["y"] + row["height"] < 900  # on the first screen
+        expect(page.locator("#limits")).to_contain_text("Two rules changed.")
+        assert page.locator('nav a[href="#limits"]').count() == 1
 
 
 def test_a_page_without_claims_says_so(chromium: Browser, tmp_path: Path) -> None:

@@ -156,12 +156,13 @@ def write_markdown(
         make_directory(each)
     files = {}
     parts = [HEADER, "# What became of the paper's claims"]
-    parts += [escape(each, code=True) for each in findings.answer]
-    parts += ["Terms are explained [at the end](#words).", *_smoke(results)]
+    short, *rest = (escape(each, code=True) for each in findings.answer or ("",))
+    parts += [short, "Terms are explained [at the end](#words).", *_smoke(results)]
     if rows := summary_rows(results):
         columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
         parts += ["## Table by table", _table(columns, [_cells(row) for row in rows])]
-    parts += [unmeasured_text(results), "## Question by question", judged_text(results)]
+    parts += [unmeasured_text(results), *(["## What it rests on", *rest] if rest else [])]
+    parts += ["## Question by question", judged_text(results)]
     counted = [
         [escape(words), *(counts_text(counts) or "none" for counts in given)]
         for words, given in question_rows(results)

@@ -34,10 +34,9 @@ from multiway.studies.result import KINDS, SCALES, StudyResult
 __all__ = ["write_study_page"]
 
 LEAD = (
-    "Kim and others encode the classes of a network by long random codes instead of one-hot labels "
-    "(“Multi-way Encoding for Robustness”) and claim that attacks then transfer less and do less "
-    "harm. Here each of their tables and figures is measured again, beside theirs, and once more "
-    "with an attack that goes for the decision itself."
+    "Kim and others (“Multi-way Encoding for Robustness”) encode classes by long random codes, and "
+    "claim that attacks then transfer less and do less harm. Here each of their tables and figures "
+    "is measured again, also with an attack that goes for the decision itself."
 )
 
 
