@@ -134,6 +134,8 @@ def test_every_published_result_is_put_into_words() -> None:
     found = read_findings(RESULTS, published)
     assert found.answer
     assert set(found.studies) == {f"{each.name}-{each.scale}" for each in published}
+    for name, (short, *_) in found.studies.items():
+        assert len(re.findall(r"\.(?= [A-Z]|$)", short)) <= 3, name
 
 
 def test_no_figure_is_typed_by_hand() -> None:

@@ -219,8 +219,10 @@ def test_claims_are_counted_by_the_question_that_they_bear_on() -> None:
 
 def test_a_study_has_every_figure_and_what_it_was_measured_on() -> None:
     some = transfer()
-    text = study_markdown(some, "So it is.", ["![a chart](x.svg)"])
-    assert text.index("So it is.") < text.index("![a chart](x.svg)") < text.index("## Verdicts")
+    said = Findings(studies={"transfer-cpu": ("So it is.", "Why so.")})
+    text = study_markdown(some, said, ["![a chart](x.svg)"])
+    order = ("So it is.", "![a chart](x.svg)", "## In detail\n\nWhy so.", "## Verdicts")
+    assert [text.index(words) for words in order] == sorted(map(text.index, order))
     made = some.provenance
     (line,) = (each for each in text.splitlines() if each.startswith("Measured on: "))
     for fact in (made.models, made.data, "scale cpu", "n=200", "training seeds 0, 1, 2"):
@@ -236,14 +238,18 @@ def test_the_results_page_begins_with_what_is_concluded(tmp_path: Path) -> None:
     some = transfer()
     said = Findings(
         ("All *in* all.", "Six trainings."),
-        {"transfer-cpu": "It was found, because."},
-        history="Two rules changed.",
+        {"transfer-cpu": ("It was found, because.", "More of it.")},
+        history=("Two rules changed.",),
+        doubts=("It is so, of six trainings.",),
     )
     path, *_ = write_markdown(tmp_path / "results.md", [some], tmp_path, said)
     text = path.read_text()
-    order = (r"All \*in* all.", "## Table by table", "## What it rests on\n\nSix trainings.")
-    places = [text.index(words) for words in (*order, "claims are judged.")]
-    assert places == sorted(places)
+    order = (
+        r"All \*in* all.", "## Table by table", "## What it rests on\n\nSix trainings.",
+        "attack first\n\nIt is so, of six trainings.", "claims are judged.",
+    )  # fmt: skip
+    assert [text.index(words) for words in order] == sorted(map(text.index, order))
+    assert "More of it." not in text  # which the study's own page has
     assert "\n\nIt was found, because.\n\n" in text
     assert "## What was changed after a look\n\nTwo rules changed.\n\n" in text
     assert found_text(some) not in text

@@ -250,7 +250,7 @@ def test_links_lead_to_the_studies(page: Page) -> None:
 def test_the_answer_and_the_table_come_before_what_they_rest_on(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    said = Findings(("It is so.", "Of six trainings."), history="Two rules changed.")
+    said = Findings(("It is so.", "Of six trainings."), {"length-cpu": ("Short.", "More of it.")}, history=("Two rules changed.",))
     path = write_study_page(tmp_path / "page.html", RESULTS, tmp_path, said)
     with silent_page(chromium) as page:
         page.set_viewport_size({"width": 1280, "height": 900})
@@ -265,6 +265,10 @@ def test_the_answer_and_the_table_come_before_what_they_rest_on(
         assert ends[0] < ends[1] < row["y"] + row["height"] < ends[2]
         assert row["y"] + row["height"] < 900  # on the first screen
         expect(page.locator("#limits")).to_contain_text("Two rules changed.")
+        more = page.locator("#length-cpu").get_by_text("More of it.")
+        expect(more).to_be_hidden()
+        page.locator("#length-cpu summary").click()
+        expect(more).to_be_visible()
         assert page.locator('nav a[href="#limits"]').count() == 1
 
 

@@ -1,8 +1,9 @@
 """What people conclude from published results, in their own words; the figures are filled in.
 
 A folder of results may hold `findings.md`: an answer to the whole, then under the heading
-`## STUDY-SCALE` what a study found and why, under `## in ten lines` a list for other pages, and
-under `## history` what was changed after a look at figures.
+`## STUDY-SCALE` what a study found and why, in a paragraph, with more behind it for those who want
+it; under `## in ten lines` a list for other pages, under `## history` what was changed after a look
+at figures, and under `## doubts` what a reviewer would attack first, with the evidence.
 Figures are named in braces and come from the results, so that no sentence keeps a figure that was
 measured again:
 
@@ -32,7 +33,7 @@ from multiway.studies.result import StudyResult
 __all__ = ["FILE", "Findings", "insert_lines", "read_findings"]
 
 FILE = "findings.md"
-LINES, HISTORY = "in ten lines", "history"
+LINES, HISTORY, DOUBTS = "in ten lines", "history", "doubts"
 # Between these a page has the list; what is written there by hand is lost.
 BEGIN, END = f"<!-- {LINES} -->", "<!-- end -->"
 HEADING = re.compile(r"^## +(.+?) *$", re.MULTILINE)
@@ -55,19 +56,26 @@ class Findings:
 
     Attributes:
         answer: to the whole, in paragraphs.
-        studies: by `STUDY-SCALE`, what it found and why.
+        studies: by `STUDY-SCALE`, what it found and why in the first paragraph; more in others.
         lines: the whole as a list in Markdown, an item a line.
-        history: which trainings, claims and rules came after a look at figures.
+        history: which trainings, claims and rules came after a look at figures, in paragraphs.
+        doubts: the sentences that a reviewer would attack first, each with its evidence.
     """
 
     answer: tuple[str, ...] = ()
-    studies: Mapping[str, str] = field(default_factory=dict)
+    studies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lines: str = ""
-    history: str = ""
+    history: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     def of(self, result: StudyResult) -> str:
         """What a study found; where nobody has put it into words, what its verdicts say."""
-        return self.studies.get(identity(result)) or found_text(result)
+        found = self.studies.get(identity(result))
+        return found[0] if found else found_text(result)
+
+    def more(self, result: StudyResult) -> tuple[str, ...]:
+        """What else is to be said of a study, in paragraphs."""
+        return self.studies.get(identity(result), ())[1:]
 
 
 def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Findings:
@@ -84,22 +92,18 @@ def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Finding
         return Findings()
     known = {identity(result): result for result in results}
     first, *rest = HEADING.split(read_text(path))
-    studies, lines, history = {}, "", ""
-    for name, text in zip(rest[::2], rest[1::2], strict=True):
-        if name == LINES:
-            lines = _filled(path, text.strip(), known, None)
-            continue
-        if name == HISTORY:
-            history = _filled(path, " ".join(text.split()), known, None)
-            continue
+    parts = dict(zip(rest[::2], rest[1::2], strict=True))
+    lines = _filled(path, parts.pop(LINES, "").strip(), known, None)
+    history, doubts = (
+        _paragraphs(path, parts.pop(name, ""), known, None) for name in (HISTORY, DOUBTS)
+    )
+    for name in parts:
         if name not in known:
             raise UnusableFile(
                 path, f"{path}: there is no result {name} beside it; {', '.join(known)} are there"
             )
-        studies[name] = _filled(path, " ".join(text.split()), known, known[name])
-    paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", first)]
-    answer = tuple(_filled(path, each, known, None) for each in paragraphs if each[:1] not in "#")
-    return Findings(answer, studies, lines, history)
+    studies = {name: _paragraphs(path, text, known, known[name]) for name, text in parts.items()}
+    return Findings(_paragraphs(path, first, known, None), studies, lines, history, doubts)
 
 
 def insert_lines(page: Path | str, findings: Findings) -> None:
@@ -115,6 +119,14 @@ def insert_lines(page: Path | str, findings: Findings) -> None:
         raise UnusableFile(path, f"{path} lacks the lines {BEGIN} and {END}; write them into it")
     text = f"{before}{begin}\n{findings.lines}\n{end}{after}"
     write_atomic(path, text.encode())
+
+
+def _paragraphs(
+    path: Path, text: str, known: Mapping[str, StudyResult], own: StudyResult | None
+) -> tuple[str, ...]:
+    """The paragraphs of a text with their figures, each in one line; headings are left out."""
+    paragraphs = [" ".join(each.split()) for each in re.split(r"\n\s*\n", text)]
+    return tuple(_filled(path, each, known, own) for each in paragraphs if each[:1] not in "#")
 
 
 def _filled(

@@ -72,22 +72,26 @@ def _escape(text: str) -> str:
     return MARKUP.sub(lambda match: f"{match[0][:-1]}\\{match[0][-1]}", text)
 
 
-def study_markdown(result: StudyResult, found: str = "", pictures: Sequence[str] = ()) -> str:
+def study_markdown(
+    result: StudyResult, findings: Findings | None = None, pictures: Sequence[str] = ()
+) -> str:
     """One study: what was asked and found, verdicts, all tables, and how it was made.
 
     Args:
-        found: what it found, in words.
+        findings: what is concluded from the results; verdicts speak for themselves without.
         pictures: in Markdown.
     """
+    found = [findings.of(result), *findings.more(result)] if findings else []
     parts = [
         f"# {escape(result.title)}",
         f"{escape(result.paper or 'Not in the paper')}; scale {result.scale}. "
         f"{escape(result.question, code=True)}",
-        escape(found, code=True),
+        *(escape(each, code=True) for each in found[:1]),
         escape(f"Measured on: {result.provenance.models}; {facts(result)}.", code=True),
         *_smoke([result]),
         *pictures,
     ]
+    parts += _titled("In detail", found[1:])
     if result.verdicts:
         rows = [_judged(verdict) for verdict in result.verdicts]
         parts += ["## Verdicts", _table(JUDGED, rows)]
@@ -156,20 +160,21 @@ def write_markdown(
         make_directory(each)
     files = {}
     parts = [HEADER, "# What became of the paper's claims"]
-    short, *rest = (escape(each, code=True) for each in findings.answer or ("",))
-    parts += [short, "Terms are explained [at the end](#words).", *_smoke(results)]
+    short, *rest = findings.answer or ("",)
+    parts += [escape(short, code=True), "Terms are explained [at the end](#words).", *_smoke(results)]
     if rows := summary_rows(results):
         columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
         parts += ["## Table by table", _table(columns, [_cells(row) for row in rows])]
-    parts += [unmeasured_text(results), *(["## What it rests on", *rest] if rest else [])]
+    parts += [unmeasured_text(results), *_titled("What it rests on", rest)]
+    parts += _titled("What a reviewer would attack first", findings.doubts)
     parts += ["## Question by question", judged_text(results)]
     counted = [
         [escape(words), *(counts_text(counts) or "none" for counts in given)]
         for words, given in question_rows(results)
     ]
     parts += [_table(["question", *KINDS], counted)] if counted else []
-    parts += [findings.history and "## What was changed after a look"]
-    parts += [escape(findings.history, code=True), *_open(results), "## Study by study"]
+    parts += _titled("What was changed after a look", findings.history)
+    parts += [*_open(results), "## Study by study"]
     for result in results:
         name, found = identity(result), findings.of(result)
         shown = []
@@ -178,7 +183,7 @@ def write_markdown(
             save_figure(picture.figure, target)
             shown.append((escape(picture.alt), target))
         page = pages / f"{name}.md"
-        files[page] = study_markdown(result, found, _images(shown, pages))
+        files[page] = study_markdown(result, findings, _images(shown, pages))
         files[page] = f"{HEADER}\n\n{files[page]}"
         parts += [
             f'<a id="{name}"></a>\n\n### {escape(result.title)}',
@@ -199,6 +204,10 @@ def _images(shown: Sequence[tuple[str, Path]], start: Path) -> list[str]:
         f"![{words}]({quote(os.path.relpath(target, start).replace(os.sep, '/'))})"
         for words, target in shown
     ]
+
+
+def _titled(title: str, paragraphs: Sequence[str]) -> list[str]:
+    return [f"## {title}", *(escape(each, code=True) for each in paragraphs)] if paragraphs else []
 
 
 def _joined(parts: Iterable[str]) -> str:

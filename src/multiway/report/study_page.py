@@ -47,6 +47,7 @@ class _Part:
     id: str
     result: StudyResult
     found: str
+    more: tuple[str, ...]
     pictures: list[Picture]
     tables: list[Table]
     made: list[tuple[str, str]]
@@ -70,6 +71,7 @@ def write_study_page(
             identity(each),
             each,
             findings.of(each),
+            findings.more(each),
             draw(each, store),
             result_tables(each),
             made_rows(each),
@@ -85,6 +87,7 @@ def write_study_page(
         "claim_kinds": KINDS,
         "judged": judged_text(results),
         "history": findings.history,
+        "doubts": findings.doubts,
         "rows": summary_rows(results),
         "unmeasured": unmeasured_text(results),
         "marks": MARKS,

@@ -27,7 +27,7 @@ FEW = {"smoke": {"MNIST": 20}}
 def declare_on(
     scale: Scale, name: str, title: str, data: str, *, differs: tuple[str, ...] = ()
 ) -> Study:
-    """AutoAttack, and every white-box PGD that other studies ran on one data set of Table 4.
+    """AutoAttack, and every white-box PGD of Table 4 and Fig. 3, on one data set of Table 4.
 
     Args:
         differs: what else is not as in the paper.
@@ -44,7 +44,7 @@ def declare_on(
         name=name,
         title=title,
         question="The attack by which defences are compared today, and with it every white-box "
-        "attack of the other studies: how many images do all of them leave standing, with one-hot "
+        "PGD of Table 4 and Fig. 3: how many images do all of them leave standing, with one-hot "
         "labels and with random orthogonal codes?",
         paper="",
         chart="dots",
