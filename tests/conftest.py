@@ -140,6 +140,7 @@ def invoke(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]
     ):
         patch.chdir(folder)
         patch.setattr(sys, "argv", words)
+        patch.setattr("multiway.cli.keep_memory", lambda: None)  # of this process, for good
         patch.setattr(sys, "path", [*sys.path])
         main()
     # A command owns its process and may set what the next test must not find.

@@ -176,6 +176,13 @@ def test_a_list_of_two_batches_is_no_pair_of_images_and_labels() -> None:
             lambda: mw.transfer([network()], (images(), LABELS), mw.FGSM(mw.Linf(0.1))),  # type: ignore[arg-type]
             "models are list; give them by name",
         ),
+        (lambda: mw.correlate([network()] * 2, (images(), LABELS)), "models are list; give them"),  # type: ignore[arg-type]
+        (
+            lambda: mw.evaluate(
+                network(), ([[[1, 2], [3]], [[1], [2, 3]]], [0, 1]), attacks=mw.FGSM(mw.Linf(0.1))
+            ),
+            "images",
+        ),
     ],
 )
 def test_mistakes_are_one_line(call: object, message: str) -> None:
@@ -212,6 +219,26 @@ def test_a_layer_called_score_is_no_head_but_in_a_network_of_transformers() -> N
     config = transformers.GPT2Config(**sizes, num_labels=4, pad_token_id=0)
     body = transformers.GPT2ForSequenceClassification(config)
     assert mw.encode_model(body, mw.Encoding.make("ro", 4)).head == "score"
+
+
+@pytest.mark.parametrize("kind", HALVES)
+@pytest.mark.parametrize("encoding", ["ro", "ro-softmax", "ecoc"])
+def test_there_and_back_leaves_32_bits(encoding: str, kind: torch.dtype) -> None:
+    model = mw.encode_model(network(), mw.Encoding.make(encoding, 4))
+    codes = model.codes(images()).detach()
+    far = model.encoding.distance(codes, codes.flip(0))
+    for last in (torch.float32, kind):
+        model = model.double().to(last)
+        assert model.scale.dtype == model.encoding.codebook.vectors.dtype == torch.float32
+    few = model.encoding.distance(codes.to(kind), codes.flip(0).to(kind))
+    torch.testing.assert_close(few, far, rtol=0.2, atol=0.02 * float(far.max()))
+
+
+@pytest.mark.parametrize("name", ["hadamard", "ecoc", "ro"])
+def test_numpys_integers_are_whole_numbers(name: str) -> None:
+    kinds: tuple[Any, ...] = (int, np.int64)
+    one, other = (mw.Encoding.make(name, kind(4), kind(16), seed=kind(3)) for kind in kinds)
+    assert torch.equal(one.codebook.vectors, other.codebook.vectors)
 
 
 @pytest.mark.parametrize("kind", HALVES)

@@ -112,8 +112,8 @@ class EncodedClassifier(
         """What `to`, `cuda` and `half` do; the scale keeps 32 bits, in 16 a large gain is none."""
         exact = self.scale
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.scale.dtype.itemsize < exact.dtype.itemsize:
-            self.scale = exact.to(self.scale.device)
+        if self.scale.dtype.itemsize < torch.float32.itemsize:
+            self.scale = exact.float().to(self.scale.device)
         return self
 
     @property
@@ -392,7 +392,8 @@ def encode_model(
 
     Args:
         network: images to [N, K] scores; left as it is.
-        encoding: what the copy is to be trained to.
+        encoding: what the copy is to be trained to. The model has a copy of it, `model.encoding`,
+            which follows it to another device.
         head: path of the last linear layer, where it has an unusual name.
 
     Example:

@@ -95,7 +95,7 @@ class Codebook(nn.Module):
         exact = self.vectors
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.vectors.dtype.itemsize < torch.float32.itemsize:
-            self.vectors = _in_32_bits(exact).to(self.vectors.device)
+            self.vectors = exact.float().to(self.vectors.device)
         return self
 
     def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
@@ -213,7 +213,7 @@ class Codebook(nn.Module):
         Computed as (|f|^2 - 2 f.c_i + |c_i|^2) / L through one matrix product.
         """
         self.check_codes(codes)
-        codes = self._precise(codes)
+        codes = self.precise(codes)
         squares = codes.square().sum(dim=1, keepdim=True) + self.vectors.square().sum(dim=1)
         # Rounding can leave a hit a hair below zero.
         return ((squares - 2 * self._products(codes)) / self.length).clamp_min(0)
@@ -227,13 +227,13 @@ class Codebook(nn.Module):
         self.check_codes(codes)
         return self.score_scale * self._products(codes)
 
-    def _precise(self, codes: Tensor) -> Tensor:
+    def precise(self, codes: Tensor) -> Tensor:
         """`codes` in 32 bits or more: a product of norms of 1000 is more than 16 bits hold."""
         return codes.to(torch.promote_types(codes.dtype, self.vectors.dtype))
 
     def _products(self, codes: Tensor) -> Tensor:
         """Inner products of `codes` [N, L] with the codewords, [N, K]; autocast has no say."""
-        codes, device = self._precise(codes), codes.device.type
+        codes, device = self.precise(codes), codes.device.type
         if not (torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)):
             return codes @ self.vectors.to(codes.dtype).T
         with torch.autocast(device, enabled=False):

@@ -107,6 +107,7 @@ class Encoding(nn.Module):
             whole = isinstance(given, Integral) and not isinstance(given, bool)  # NumPy's, too
             if not whole and not (what == "length" and given is None):
                 raise MultiwayError(f"{what} is {given!r}; it must be a whole number, an int")
+        classes, seed, length = int(classes), int(seed), None if length is None else int(length)
         if spec.fixed_length and length not in (None, classes):
             raise MultiwayError(
                 f"encoding '{name}' has one output a class: its code length is {classes}, not "
@@ -131,7 +132,7 @@ class Encoding(nn.Module):
         self._check_no_scores(codes)
         self.codebook.check_codes(codes, len(labels))
         # In 16 bits, as autocast leaves them, the squares of codes would overflow.
-        codes = codes.to(torch.promote_types(codes.dtype, self.codebook.vectors.dtype))
+        codes = self.codebook.precise(codes)
         if self.scale is not None:
             return self._squared_error(self.scale, codes, labels, reduction)
         if self.kind == "hinge":
@@ -168,6 +169,7 @@ class Encoding(nn.Module):
         """
         self.codebook.check_codes(others)
         self.codebook.check_codes(codes, len(others))
+        codes, others = self.codebook.precise(codes), self.codebook.precise(others)
         if self.scale is not None:
             weight = self.scale.along * self.codebook.length / self.gain**2
             return weight * F.mse_loss(codes, others, reduction="none").mean(dim=1)

@@ -226,9 +226,11 @@ def test_a_command_in_the_background_of_a_shell_is_ended_in_order(tmp_path: Path
     assert shell.stdout is not None
     run = int(shell.stdout.readline())
     study, store = declare("signs", scale_of("smoke").first_seeds(1)), Store(tmp_path / "s")
-    until(lambda: any(each in store for each in order(study.artifacts())))
-    os.kill(run, signal.SIGTERM)
-    _, errors = shell.communicate()
+    try:
+        until(lambda: any(each in store for each in order(study.artifacts())))
+    finally:
+        os.kill(run, signal.SIGTERM)
+    _, errors = shell.communicate(timeout=120)
     assert shell.returncode == 128 + signal.SIGTERM
     assert errors.splitlines()[-1].startswith("stopped; what is finished is kept in the store")
 

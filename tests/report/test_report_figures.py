@@ -76,6 +76,14 @@ def test_arrays_become_pictures(tmp_path: Path) -> None:
     assert len(surface.figure.axes) == 2
 
 
+def test_without_its_arrays_the_figures_of_a_picture_are_dots() -> None:
+    """As they are published: arrays hold images of a data set."""
+    cells = [accuracy(name, "test images", 100, None) for name in ("one", "other")]
+    (dots,) = draw(plain(*cells, chart="saliency"))
+    labels = [label.get_text() for label in dots.figure.axes[0].get_yticklabels()]
+    assert labels == ["one", "other"]
+
+
 def test_missing_arrays_are_named(tmp_path: Path) -> None:
     missing = plain(chart="saliency", pictures={"maps": "artifacts/none.safetensors"})
     with pytest.raises(MultiwayError, match="artifacts/none.safetensors: there is no such file"):

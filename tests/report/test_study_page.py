@@ -250,7 +250,11 @@ def test_links_lead_to_the_studies(page: Page) -> None:
 def test_the_answer_and_the_table_come_before_what_they_rest_on(
     chromium: Browser, tmp_path: Path
 ) -> None:
-    said = Findings(("It is so.", "Of six trainings."), {"length-cpu": ("Short.", "More of it.")}, history=("Two rules changed.",))
+    said = Findings(
+        ("It is so.", "Of six trainings."),
+        {"length-cpu": ("Short.", "More of it.")},
+        history=("Two rules changed.",),
+    )
     path = write_study_page(tmp_path / "page.html", RESULTS, tmp_path, said)
     with silent_page(chromium) as page:
         page.set_viewport_size({"width": 1280, "height": 900})

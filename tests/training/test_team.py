@@ -17,8 +17,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from conftest import Command
+from multiway.cli.launch import _status
 from multiway.data import load
 from multiway.errors import MultiwayError
 from multiway.training import Recipe, Team, open_run, prepare, run_job
@@ -147,9 +149,26 @@ def test_workers_leave_in_silence(tmp_path: Path, leaves: str) -> None:
         assert finish(worker) == ("", "")
 
 
+@pytest.mark.parametrize(("number", "name"), [(9, "SIGKILL"), (6, "SIGABRT"), (40, "signal 40")])
+def test_who_left_the_others_behind_is_named_though_it_is_seen_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], number: int, name: str
+) -> None:
+    """With its last words, in whatever bytes."""
+    (log := tmp_path / "run" / "attempt_0" / "1" / "stderr.log").parent.mkdir(parents=True)
+    log.write_bytes(b"terminate called \xff\n")
+    failures = {
+        rank: ProcessFailure(rank, 100 + rank, code, "none")
+        for rank, code in enumerate((WorkerLost.status, -number))
+    }
+    failures[0].timestamp, failures[1].timestamp = 1, 2
+    with pytest.raises(MultiwayError, match=f"worker 1 of 2 was ended by {name}; go on"):
+        _status(ChildFailedError("train", failures), 2, tmp_path)
+    assert "worker 1 of 2 failed first:\nterminate called" in capsys.readouterr().err
+
+
 def _stop_in_every_way(folder: Path, words: list[str]) -> None:
     metrics = folder / "run" / "metrics.jsonl"
-    for stop in (_terminate, _kill_a_worker, _abort_a_worker, _kill_the_launcher):
+    for stop in (_terminate, _kill_a_worker, _kill_the_launcher):
         mark, before = f"{os.getpid()}-{stop.__name__}", _lines(metrics)
         more = ["--resume"] if metrics.exists() else []
         process = start(folder, "multiway", *words, "--workers", 2, *more, mark=mark)
@@ -190,17 +209,6 @@ def _kill_a_worker(process: WarmProcess) -> None:
     assert "Traceback" not in errors
     assert "error: worker 1 of 2 was ended by SIGKILL; go on with the same command" in errors
     assert "the state is kept in run/state.safetensors: go on with --resume" in errors
-
-
-def _abort_a_worker(process: WarmProcess) -> None:
-    """As a library does to it; then it says where it stood."""
-    os.kill(workers_of(process.pid)[1], signal.SIGABRT)
-    _, errors = process.communicate()
-    assert process.returncode == 2
-    _, first, words = errors.partition("worker 1 of 2 failed first:\n")
-    assert first
-    assert "Fatal Python error: Aborted\n" in words
-    assert "error: worker 1 of 2 was ended by SIGABRT; go on with the same command" in errors
 
 
 def _ended(process: int) -> bool:
@@ -297,6 +305,7 @@ def test_more_workers_than_images_in_a_batch(folder: Path, in_process: Command) 
 
 NORMED = """
 from torch import nn
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 def build(outputs, channels, size):
     return nn.Sequential(
@@ -425,6 +434,7 @@ def test_a_process_that_is_asked_to_end_between_two_steps_saves_them_whole(
 FAILING = """
 import os
 from torch import nn
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 class Failing(nn.Module):
     def __init__(self, outputs, pixels):

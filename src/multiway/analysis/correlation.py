@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from multiway.analysis.measurement import ProvenanceLog
+from multiway.analysis.measurement import ProvenanceLog, check_named
 from multiway.attacks.base import untouched
 from multiway.attacks.checks import check_count, check_scores, warn
 from multiway.attacks.fast_network import PROBED, fast_goal
@@ -74,8 +74,7 @@ def correlate(
         >>> cell.row, cell.column, cell.panel, cell.n
         ('b', 'a', 'input', 5)
     """
-    if len(models) < 2:
-        raise MultiwayError(f"a correlation is between 2 models or more, not {len(models)}")
+    check_named(models)
     if features:
         _check_convolutions(models)
     data = image_set(data, split="test")

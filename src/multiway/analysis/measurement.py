@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ from multiway.attacks.names import attack_words
 from multiway.errors import MultiwayError
 from multiway.results import Provenance
 
-__all__ = ["ProvenanceLog", "distinct_attacks"]
+__all__ = ["ProvenanceLog", "check_named", "distinct_attacks"]
 
 AnyAttack = TypeVar("AnyAttack", bound=Attack)
 
@@ -54,6 +54,16 @@ class ProvenanceLog:
                 f"{kind}, {what}: {note}" for kind, (what, note) in self._warnings.items()
             ),
         )
+
+
+def check_named(models: Mapping[str, nn.Module]) -> None:
+    """Refuse what are not two models or more, by name."""
+    if not isinstance(models, Mapping):
+        raise MultiwayError(
+            f"models are {type(models).__name__}; give them by name: {{'a': one, 'b': other}}"
+        )
+    if len(models) < 2:
+        raise MultiwayError(f"a comparison needs 2 models or more, not {len(models)}")
 
 
 def distinct_attacks(

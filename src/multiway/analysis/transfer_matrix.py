@@ -17,12 +17,11 @@ from multiway.analysis.correlation import (
     default_objectives,
     gradient_signs,
 )
-from multiway.analysis.measurement import ProvenanceLog, distinct_attacks
+from multiway.analysis.measurement import ProvenanceLog, check_named, distinct_attacks
 from multiway.attacks import Attack, craft_and_show
 from multiway.attacks.names import attack_name, attack_words
 from multiway.classifier import EncodedClassifier
 from multiway.data import image_set, to_float
-from multiway.errors import MultiwayError
 from multiway.identity import describe
 from multiway.results import Cell, Result
 from multiway.statistics import clustered
@@ -77,12 +76,7 @@ def transfer(
         >>> [(cell.row, cell.column) for cell in result.cells if cell.white_box]
         [('a', 'a'), ('b', 'b')]
     """
-    if not isinstance(models, Mapping):
-        raise MultiwayError(
-            f"models are {type(models).__name__}; give them by name: {{'a': one, 'b': other}}"
-        )
-    if len(models) < 2:
-        raise MultiwayError(f"a transfer matrix needs 2 models or more, not {len(models)}")
+    check_named(models)
     data = image_set(data, split="test")
     chosen = distinct_attacks(attacks, models.values())
     log = ProvenanceLog()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import os
 import signal
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_workers", "run_worker", "run_workers"]
 
-# Lines that are shown of a worker that failed: all of a stack, whose first line says why.
-LAST_WORDS = 100
+# Lines that are shown of a worker that failed.
+LAST_WORDS = 30
 # More than so many processes for each core bring a machine down, and nobody any time.
 PER_CORE = 4
 # What a worker runs: before anything is loaded that takes time, it is bound to its launcher.
@@ -113,7 +112,6 @@ def run_workers(workers: int, images: int, shared: str = "{images} images") -> i
 def run_worker(threads: int) -> None:
     """The life of a worker: the command line, with `threads` threads unless the user said more."""
     os.environ.setdefault("OMP_NUM_THREADS", str(threads))
-    faulthandler.enable()  # where a thread aborts the process, it says which
     # Ctrl-C comes from the launcher, which says what there is to say.
     signal.signal(signal.SIGINT, lambda number, frame: sys.exit(128 + number))
     from multiway.cli import main
@@ -128,24 +126,27 @@ def _status(error: ChildFailedError, workers: int, logs: Path) -> int:
     failure = failures[rank]
     if rank > 0:
         (log,) = logs.glob(f"*/*/{rank}/stderr.log")
-        words = log.read_text().splitlines()[-LAST_WORDS:]
+        words = log.read_text(errors="replace").splitlines()[-LAST_WORDS:]
         for line in [f"worker {rank} of {workers} failed first:", *words] if words else []:
             say(line)
     if failure.exitcode < 0:
+        number = -failure.exitcode
+        known = {each.value: each.name for each in signal.Signals}
         raise MultiwayError(
-            f"worker {rank} of {workers} was ended by {signal.Signals(-failure.exitcode).name}; go "
+            f"worker {rank} of {workers} was ended by {known.get(number, f'signal {number}')}; go "
             "on with the same command (train: --resume)"
         )
     return failure.exitcode
 
 
-def _when(failure: ProcessFailure) -> tuple[int, bool]:
-    """Orders failures: by the second in which they were seen, and within it effects last.
+def _when(failure: ProcessFailure) -> tuple[bool, int]:
+    """Orders failures: effects of another one last, and each by the second in which it was seen.
 
-    torch would name the lowest rank of those that it finds at one look.
+    torch would name the lowest rank of those that it finds at one look, and who is left behind may
+    be seen before the one that left.
     """
     from multiway.training.collectives import WorkerLost
 
     # A launcher ends by SIGTERM those that another has left behind.
     follows = failure.exitcode in (WorkerLost.status, -signal.SIGTERM)
-    return failure.timestamp, follows
+    return follows, failure.timestamp

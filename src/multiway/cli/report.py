@@ -120,7 +120,7 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
                         "scale": each.scale,
                         "claim": verdict.claim,
                         "kind": verdict.kind,
-                        "verdict": verdict.verdict,
+                        "verdict": verdict.words,
                         "why": verdict.why,
                     }
                     for each, verdict in judged

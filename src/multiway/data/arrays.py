@@ -127,7 +127,7 @@ def _both(data: Any) -> tuple[Tensor, Tensor]:
 
 def _is_batch(value: Any) -> bool:
     """Whether it is images with labels, not images or labels: [x, y] with several axes in x."""
-    return isinstance(value, (tuple, list)) and len(value) == 2 and np.ndim(value[0]) > 3
+    return isinstance(value, (tuple, list)) and len(value) == 2 and getattr(value[0], "ndim", 0) > 3
 
 
 def _tensor(name: str, value: Any) -> Tensor:

@@ -54,7 +54,7 @@ def load_npz(path: Path, name: str, split: str) -> ImageSet:
                 f"{path}: labels run from 1 to {most}: that is {most + 1} classes, of which 0 has "
                 "no images; if classes are counted from 1, subtract 1"
             ),
-            stacklevel=2,
+            stacklevel=3,  # of who loads it
         )
     classes = _classes(path, arrays, most + 1)
     return ImageSet(

@@ -43,6 +43,9 @@ def draw(result: Result, folder: Path | str = Path()) -> list[Picture]:
         alt = "Arrows of the gradient around a point, in three panels"
         pictures.append(Picture(intro_figure(), alt))
     parts = [result] if result.chart in CHARTS else []
+    if not result.pictures and result.chart not in (*CHARTS, "intro"):
+        # Published without its arrays, which hold images: what was measured on them is shown.
+        parts = [result.only(lambda cell: True, chart="dots")]
     lines = result.only(lambda cell: cell.x is not None, chart="lines")
     if result.chart == "intro":
         parts = [lines]

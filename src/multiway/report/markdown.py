@@ -40,6 +40,11 @@ HEADER = (
 )
 
 JUDGED = ("claim", "kind", "verdict", "why")
+SUMMARY = ("the paper", "claim", "the paper's figure", "ours", "verdict", "all claims", "chart")
+CHARTS = (
+    "In the charts the upright line is no difference; blue is the paper's own attack, red the "
+    "stronger one, the diamond the paper's figure."
+)
 
 # What opens emphasis, code, mathematics, a cell, a link or the address of one. A star or a low line
 # that cannot open emphasis stays, so that figures and names are read in the file, too.
@@ -151,20 +156,26 @@ def write_markdown(
         findings: what is concluded from the results.
 
     Returns:
-        the files, the page of all first.
+        the pages, that of all first.
     """
     findings = findings or Findings()
     path = Path(path)
     pages, figures = path.parent / path.stem, path.parent / "figures" / path.stem
     for each in (pages, figures):
         make_directory(each)
-    files = {}
-    parts = [HEADER, "# What became of the paper's claims"]
     short, *rest = findings.answer or ("",)
-    parts += [escape(short, code=True), "Terms are explained [at the end](#words).", *_smoke(results)]
-    if rows := summary_rows(results):
-        columns = ["the paper", "claim", "the paper's figure", "ours", "verdict", "all claims"]
-        parts += ["## Table by table", _table(columns, [_cells(row) for row in rows])]
+    parts = [HEADER, "# What became of the paper's claims", escape(short, code=True)]
+    parts += ["Terms are explained [at the end](#words).", *_smoke(results)]
+    rows = summary_rows(results)
+    charts = {row.id: figures / f"{row.id}-chart.svg" for row in rows if row.chart}
+    files = {charts[row.id]: str(row.chart) for row in rows if row.chart}
+    if rows:
+        drawn = [[("", charts[row.id])] if row.chart else [] for row in rows]
+        cells = [
+            [*_cells(row), *(_images(one, path.parent) or [""])]
+            for row, one in zip(rows, drawn, strict=True)
+        ]
+        parts += ["## Table by table", _table(SUMMARY, cells), CHARTS]
     parts += [unmeasured_text(results), *_titled("What it rests on", rest)]
     parts += _titled("What a reviewer would attack first", findings.doubts)
     parts += ["## Question by question", judged_text(results)]
@@ -195,7 +206,7 @@ def write_markdown(
     files[path] = _joined([*parts, *_words()])
     for each, text in files.items():
         write_atomic(each, text.encode())
-    return [path, *(each for each in files if each != path)]
+    return [path, *(each for each in files if each.parent == pages)]
 
 
 def _images(shown: Sequence[tuple[str, Path]], start: Path) -> list[str]:

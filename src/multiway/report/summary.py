@@ -284,8 +284,8 @@ def _chart(verdict: Verdict) -> Markup:
         parts.append(f'<polygon points="{points}" fill="none" stroke="#000" stroke-width="1.5"/>')
     label = "The difference with its interval beside the paper's"
     return Markup(
-        f'<svg role="img" aria-label="{label}" width="{WIDTH}" height="{HEIGHT}" '
-        f'viewBox="0 0 {WIDTH} {HEIGHT}">{"".join(parts)}</svg>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{label}" '
+        f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">{"".join(parts)}</svg>'
     )
 
 
