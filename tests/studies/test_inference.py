@@ -12,6 +12,7 @@ from scipy.special import expit
 from multiway.studies import scale_of
 from multiway.studies.evidence import OPPOSITE, Evidence, decide
 from multiway.studies.inference import Difference, Sample, differences, exact_bounds
+from multiway.studies.plan import ATTACKED, expected_difference
 
 N = 400
 UNDEFENDED = len(scale_of("cpu").seeds)
@@ -139,7 +140,12 @@ def test_networks_that_vary_differently_are_not_pooled() -> None:
 
 @pytest.mark.parametrize(
     ("seeds", "spread", "effect"),
-    [(HEADLINE, 0.2, 0.05), (UNDEFENDED, 0.2, 0.05), (UNDEFENDED, 0.05, 0.02)],
+    [
+        (PAPER, 0.2, 0.05),
+        (HEADLINE, 0.2, 0.05),
+        (UNDEFENDED, 0.2, 0.05),
+        (UNDEFENDED, 0.05, 0.02),
+    ],
 )
 def test_power_is_as_often_as_it_says(seeds: int, spread: float, effect: float) -> None:
     random = np.random.default_rng(1)
@@ -151,15 +157,15 @@ def test_power_is_as_often_as_it_says(seeds: int, spread: float, effect: float) 
     assert said / 300 == pytest.approx(seen / 300, abs=0.1)
 
 
-def test_an_effect_of_two_points_is_decided_at_cpu() -> None:
-    """With the images and seeds of the undefended studies, and trainings that vary by a point."""
+def test_what_the_undefended_studies_decide_at_cpu() -> None:
+    """On clean images 2 points; under attack, where trainings lie 4 points apart, about 6."""
     images = scale_of("cpu").images
     assert images is not None
-    each = math.sqrt(0.15 / images)  # 15 % of the images are right on one side alone
-    found = Difference(0.0, images, UNDEFENDED, 1.96 * each, 1.96 * each,
-                       0.01 * math.sqrt(2 / UNDEFENDED), UNDEFENDED - 1)  # fmt: skip
-    assert found.power(0.03) > 0.5
-    assert found.detectable() < 0.05
+    clean = expected_difference(images, UNDEFENDED)
+    attacked = expected_difference(images, UNDEFENDED, ATTACKED)
+    assert clean.power(0.02) > 0.8 > attacked.power(0.02)
+    assert clean.detectable() < 0.02
+    assert 0.04 < attacked.detectable() < 0.06
 
 
 def test_nothing_seen_to_vary_has_the_exact_bound() -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiway.schedule import order, unmade
 from multiway.statistics import Z
 from multiway.store import Store
-from multiway.studies.artifacts import Decided
+from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.catalogue import declare
 from multiway.studies.claims import claims
 from multiway.studies.inference import Difference
@@ -22,10 +22,12 @@ __all__ = ["EFFECT", "StudyPlan", "expected_difference", "plan_study", "turns"]
 Turn = tuple[int, int]
 """The number of a study, and of a seed: in that order artifacts are made."""
 
-# The effect whose power is shown, and what is assumed of networks that are not trained yet: the
-# accuracy of a training varies by a point, and so many of the images are right on one side alone.
+# The effect whose power is shown, and what is assumed of networks that are not trained yet: by how
+# much accuracy varies between trainings, and how many images are right on one side alone. Under
+# attack undefended networks lie further apart: by 1 to 5 points in the published studies at `cpu`.
 EFFECT = 0.02
 TRAININGS = 0.01
+ATTACKED = 0.04
 DISCORDANT = 0.1
 
 
@@ -61,8 +63,8 @@ def plan_study(study: Study, store: Store, seen: set[str]) -> StudyPlan:
     left = unmade(study.artifacts(), done)
     seen.update(each.key for each in left)
     sizes = _sizes(study)
-    seeds = [count for count, _ in sizes]
-    power = [round(expected_difference(n, count).power(EFFECT), 2) for count, n in sizes]
+    seeds = [count for count, _, _ in sizes]
+    power = [round(expected_difference(n, count, far).power(EFFECT), 2) for count, n, far in sizes]
     return StudyPlan(
         study=study.name,
         cells=len(study.cells),
@@ -75,14 +77,17 @@ def plan_study(study: Study, store: Store, seen: set[str]) -> StudyPlan:
     )
 
 
-def expected_difference(n: int, seeds: int) -> Difference:
+def expected_difference(n: int, seeds: int, spread: float = TRAININGS) -> Difference:
     """Of two networks on `n` images that are alike, by what is assumed here."""
     half = Z * math.sqrt(DISCORDANT / max(n, 1))
-    return Difference(0.0, n, seeds, half, half, TRAININGS * math.sqrt(2 / seeds), seeds - 1.0)
+    return Difference(0.0, n, seeds, half, half, spread * math.sqrt(2 / seeds), seeds - 1.0)
 
 
-def _sizes(study: Study) -> list[tuple[int, int]]:
-    """How many trainings and images each claim about accuracies has, of those it has fewest of."""
+def _sizes(study: Study) -> list[tuple[int, int, float]]:
+    """How many trainings and images each claim about accuracies has, of those it has fewest of.
+
+    And by how much accuracy is assumed to vary between trainings.
+    """
     sizes = []
     for claim in claims(study.name):
         rows = {row for row, _ in claim.cells} if claim.worst else set()
@@ -95,9 +100,14 @@ def _sizes(study: Study) -> list[tuple[int, int]]:
         ]
         seeds = [len(study.seeds if cell.seeds is None else cell.seeds) for cell in cells]
         if seeds and min(seeds) > 1:
-            shown = (each for cell in cells for each in cell.measure.artifacts())
-            images = [len(each.images) for each in shown if isinstance(each, Decided)]
-            sizes.append((min(seeds), min(images, default=study.n or 0)))
+            found = [each for cell in cells for each in cell.measure.artifacts()]
+            shown = [each for each in found if isinstance(each, Decided)]
+            attacked = any(
+                isinstance(each.shown, Crafted) and each.target.recipe.adversary is None
+                for each in shown
+            )
+            images = min((len(each.images) for each in shown), default=study.n or 0)
+            sizes.append((min(seeds), images, ATTACKED if attacked else TRAININGS))
     return sizes
 
 
