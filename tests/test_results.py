@@ -101,6 +101,21 @@ def test_an_edited_file(tmp_path: Path, edit: object, message: str) -> None:
     assert message in str(error.value)
 
 
+def test_a_figure_that_was_edited(tmp_path: Path) -> None:
+    """Into one that could be: only the checksum tells. What `--json` prints has none."""
+    path = write_result(tmp_path / "r.json", result(CELL))
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps(document))  # in other lines it says the same
+    assert read_result(path) == result(CELL)
+    document["cells"][0]["value"] = 0.88
+    path.write_text(json.dumps(document))
+    with pytest.raises(MultiwayError, match="another checksum, so it was edited; .*make it again"):
+        read_result(path)
+    del document["checksum"]
+    path.write_text(json.dumps(document))
+    assert read_result(path).cells[0].value == 0.88
+
+
 def test_a_file_that_was_cut_short(tmp_path: Path) -> None:
     path = write_result(tmp_path / "r.json", result(CELL))
     assert read_result(path) == result(CELL)

@@ -7,6 +7,7 @@ are made of nothing else.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import platform
@@ -67,6 +68,9 @@ CHARTS = ("heat map", "lines", "dots", "table", "trade-off", "intro", "saliency"
 
 # Nothing is guessed at: a number in quotes or an unknown field is an error, and so is NaN.
 STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+# The field of a file that holds the SHA-256 of all others.
+CHECKSUM = "checksum"
 
 _AGAIN = "move the file away and make it again with the command that wrote it"
 
@@ -341,24 +345,38 @@ class Result:
 
 
 def write_result(path: Path | str, result: Result) -> Path:
-    """Write a result as JSON, all at once."""
+    """Write a result as JSON, all at once, with a checksum of all that it says."""
     path = Path(path)
     make_directory(path.parent)
-    write_json(path, result.as_dict())
+    document = result.as_dict()
+    write_json(path, {**document, CHECKSUM: _checksum(document)})
     return path
 
 
 def read_result(path: Path | str, kind: type[Result] = Result) -> Any:
-    """The result of that `kind` in a file; one that was cut short or edited is an error."""
+    """The result of that `kind` in a file; one that was cut short or edited is an error.
+
+    What `--json` prints has no checksum, and is read without.
+    """
     path = Path(path)
     try:
-        return kind.from_dict(read_json(path))
+        document = read_json(path)
+        given = document.pop(CHECKSUM, None) if isinstance(document, dict) else None
+        result = kind.from_dict(document)
+        if given not in (None, _checksum(document)):
+            raise MultiwayError("what it says has another checksum, so it was edited")
+        return result
     except UnusableFile as error:
         raise UnusableFile(path, f"{error}; {_AGAIN}") from error
     except MultiwayError as error:
         if kind_of(path) != "file":
             raise
         raise UnusableFile(path, f"{path} is no whole result: {error}; {_AGAIN}") from error
+
+
+def _checksum(document: dict[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def versions() -> dict[str, str]:

@@ -82,7 +82,8 @@ def test_results_are_published_and_read_again(
     assert " claims are judged" in page
     for path in (tmp_path / "docs" / "figures" / "results").glob("*.svg"):
         assert f"(figures/results/{path.name})" in page
-    assert page.count(".svg)") == 2
+    assert page.count("-chart.svg)") == 2
+    assert page.count(".svg)") == 4
     # What is published must be judged.
     smoke = in_process("report", "--publish", "results")
     assert smoke.returncode == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -26,6 +27,17 @@ FILES = sorted(RESULTS.glob("*.json"))
 def test_published_results_judge_the_claims_of_today() -> None:
     for path in FILES:
         check_claims(read_study_result(path))
+
+
+def test_published_results_are_as_they_were_written() -> None:
+    for path in FILES:
+        assert "checksum" in json.loads(path.read_text()), path
+
+
+def test_another_reason_is_found() -> None:
+    published = read_study_result(RESULTS / "corruption-cpu.json")
+    with pytest.raises(MultiwayError, match="another reason for corruption-average than its evid"):
+        check_claims(first_verdict(published, why="Everything is fine."))
 
 
 def test_another_effect_of_note_is_found() -> None:

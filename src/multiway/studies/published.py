@@ -14,6 +14,7 @@ from multiway.studies.claims import claims
 from multiway.studies.result import StudyResult, load_results, read_study_result, result_path
 from multiway.studies.scales import scale_of
 from multiway.studies.verdict import effect_of_note, reported_beside
+from multiway.studies.verdict_words import reason_for
 
 __all__ = ["check_claims", "check_current", "publish", "read_folder"]
 
@@ -67,6 +68,11 @@ def check_claims(result: StudyResult) -> None:
         notes = {effect_of_note(by_id[verdict.claim], part) for _, part in named}
         if not {each.note for each in verdict.evidence} <= notes:
             raise _stale(f"{where} judges {verdict.claim} by another effect of note than today's")
+        given = verdict.evidence and reason_for(
+            by_id[verdict.claim], verdict.verdict, verdict.evidence
+        )
+        if given and not verdict.why.startswith(given):
+            raise _stale(f"{where} gives another reason for {verdict.claim} than its evidence")
         if verdict.evidence and verdict.reported != reported_beside(by_id[verdict.claim], verdict):
             raise _stale(f"{where} shows another figure of the paper beside {verdict.claim}")
 
