@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -18,8 +19,9 @@ from torch import Tensor
 
 from conftest import Command
 from multiway.artifact import Artifact, BuildContext
+from multiway.attacks import PGD
 from multiway.errors import UnusableFile
-from multiway.schedule import unmade
+from multiway.schedule import order, unmade
 from multiway.store import Store
 from multiway.studies import (
     CellSpec,
@@ -31,9 +33,10 @@ from multiway.studies import (
     save_outcomes,
     scale_of,
 )  # fmt: skip
-from multiway.studies.artifacts import Decided, Measurement
+from multiway.studies.artifacts import Crafted, Decided, Measurement
 from multiway.studies.measures import Accuracy, Measure
 from multiway.studies.outcomes import BEFORE, _packed, _unpacked
+from multiway.threat import Linf
 from multiway.training import measure as watching
 from multiway.weights import read_metadata, read_tensors, write_tensors
 from warm import warm
@@ -120,6 +123,22 @@ def test_a_collapsed_training_is_named_here_and_elsewhere(
         said = collect_result(study, SMOKE, store).provenance.warnings
         named = [each for each in said if each.startswith(f"collapsed: {model.name} has ")]
         assert len(named) == collapsed
+
+
+def test_what_attacks_warned_of_is_said_wherever_their_outcomes_go(tmp_path: Path) -> None:
+    trial = scale_of("smoke", trial=True)
+    model, images = trial.clean_model("A", "ro", 0), trial.test_images(trial.clean["A"])
+    shorts = [PGD(Linf(0.2), steps=2, step_size=0.01, objective=each) for each in ("own", "margin")]
+    decided = tuple(Decided(model, Crafted(model, short, images)) for short in shorts)
+    study = replace(study_of(0), cells=(CellSpec("RO", "PGD", Accuracy((decided,))),))
+    stores = [Store(tmp_path / str(number)).create() for number in range(3)]
+    make(order(study.artifacts()), stores[0])
+    for number, (one, other) in enumerate(itertools.pairwise(stores)):
+        save_outcomes(study, "smoke", one, tmp_path / f"outcomes-{number}")
+        load_outcomes([study], other, tmp_path / f"outcomes-{number}")
+    said = {collect_result(study, SMOKE, store).provenance.warnings for store in stores}
+    ((text,),) = said
+    assert text.startswith("short-steps, 2 of 2 attacks; in the first (")
 
 
 @given(st.lists(st.booleans(), max_size=70))

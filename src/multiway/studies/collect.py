@@ -14,7 +14,7 @@ from multiway.studies import paper
 from multiway.studies.artifacts import ARRAYS, Corrupted, Crafted
 from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
-from multiway.studies.outcomes import BEFORE, COLLAPSED, collapsed_networks
+from multiway.studies.outcomes import BEFORE, COLLAPSED, attack_warnings, collapsed_networks
 from multiway.studies.picture_artifacts import Surface
 from multiway.studies.result import StudyResult
 from multiway.studies.scales import Scale
@@ -98,17 +98,16 @@ def _collapses(made: Collection[tuple[Artifact, Record]], store: Store) -> list[
 
 def _warnings(made: Collection[tuple[Artifact, Record]]) -> tuple[str, ...]:
     """What attacks warned of: each kind once, with one attack's words and how many had it."""
-    attacks = [(artifact, record) for artifact, record in made if "warnings" in record.notes]
-    first: dict[str, tuple[Artifact, str]] = {}
+    attacks = attack_warnings(made)
+    first: dict[str, tuple[str, str]] = {}
     count: Counter[str] = Counter()
-    for artifact, record in attacks:
-        for kind, text in record.notes["warnings"].items():
-            first.setdefault(kind, (artifact, text))
+    for _, (title, kinds) in sorted(attacks.items()):
+        for kind, text in kinds.items():
+            first.setdefault(kind, (title, text))
             count[kind] += 1
     return tuple(
-        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({artifact.title()}): "
-        f"{text}"
-        for kind, (artifact, text) in first.items()
+        f"{kind}, {count[kind]} of {len(attacks)} attacks; in the first ({title}): {text}"
+        for kind, (title, text) in first.items()
     )
 
 

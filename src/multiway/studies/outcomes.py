@@ -34,6 +34,8 @@ __all__ = [
     "BEFORE",
     "COLLAPSED",
     "SUFFIX",
+    "WARNED",
+    "attack_warnings",
     "collapsed_networks",
     "load_outcomes",
     "measured_elsewhere",
@@ -41,9 +43,9 @@ __all__ = [
 ]
 
 SUFFIX = ".safetensors"
-# Notes by key: how many seconds that took which a measurement was made from, and which
-# networks among that overfitted to the adversary of their training.
-BEFORE, COLLAPSED = "before", "collapsed"
+# Notes by key: how many seconds that took which a measurement was made from, which networks among
+# that overfitted to the adversary of their training, and of its attacks the title and warnings.
+BEFORE, COLLAPSED, WARNED = "before", "collapsed", "warned"
 # Seconds that another process may take to save its own.
 PATIENCE = 60
 REMEDY = "take the file from where it came from once more, or measure the study again"
@@ -110,6 +112,8 @@ def _add(chosen: list[Measurement], store: Store, path: Path) -> None:
         collapsed = {**record.notes.get(COLLAPSED, {}), **collapsed_networks(behind, store)}
         if collapsed:
             notes[COLLAPSED] = collapsed
+        if warned := attack_warnings((each, store.read(each)) for each in [*behind, artifact]):
+            notes[WARNED] = warned
         entries[artifact.key] = {
             "title": artifact.title(), "seconds": record.seconds, "notes": notes,
             "versions": record.versions, "tensors": sizes, "sha256": _checksum(sizes, kept),
@@ -121,6 +125,20 @@ def collapsed_networks(artifacts: Iterable[Artifact], store: Store) -> dict[str,
     """By key the names of the networks among them that overfitted to their adversary."""
     models = (each for each in artifacts if isinstance(each, Model))
     return {each.key: each.name for each in models if each.collapsed(store)}
+
+
+def attack_warnings(
+    made: Iterable[tuple[Artifact, Record]],
+) -> dict[str, tuple[str, dict[str, str]]]:
+    """By key the title of each attack among them, or behind them elsewhere, and its warnings."""
+    found: dict[str, tuple[str, dict[str, str]]] = {}
+    for artifact, record in made:
+        found |= {
+            key: (title, kinds) for key, (title, kinds) in record.notes.get(WARNED, {}).items()
+        }
+        if "warnings" in record.notes:
+            found[artifact.key] = artifact.title(), record.notes["warnings"]
+    return found
 
 
 def _checksum(sizes: dict[str, int | None], kept: dict[str, Tensor]) -> str:

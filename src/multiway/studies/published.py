@@ -68,12 +68,12 @@ def check_claims(result: StudyResult) -> None:
         notes = {effect_of_note(by_id[verdict.claim], part) for _, part in named}
         if not {each.note for each in verdict.evidence} <= notes:
             raise _stale(f"{where} judges {verdict.claim} by another effect of note than today's")
-        given = verdict.evidence and reason_for(
-            by_id[verdict.claim], verdict.verdict, verdict.evidence
-        )
-        if given and not verdict.why.startswith(given):
+        if not verdict.evidence:
+            continue
+        claim = by_id[verdict.claim]
+        if not verdict.why.startswith(reason_for(claim, verdict.verdict, verdict.evidence)):
             raise _stale(f"{where} gives another reason for {verdict.claim} than its evidence")
-        if verdict.evidence and verdict.reported != reported_beside(by_id[verdict.claim], verdict):
+        if verdict.reported != reported_beside(claim, verdict):
             raise _stale(f"{where} shows another figure of the paper beside {verdict.claim}")
 
 
