@@ -290,6 +290,26 @@ def test_the_reason_speaks_of_what_was_looked_at() -> None:
     assert reason_for(claim, OPPOSITE, below).startswith("The whole interval lies below 0: ")
 
 
+def test_a_reason_says_what_single_comparisons_and_the_papers_own_attack_say() -> None:
+    claim = Claim(
+        "id", "literal", "transfer", "lead", "t", "w", "accuracy", (exceeds("ro", "1ofk"),)
+    )
+    parts = [found(-0.06, -0.002, part="a"), found(-0.1, 0.1, part="b")]
+    assert decide(parts) == UNDECIDED
+    once = "In 1 of 2 comparisons the interval lies below 0 by itself, in none once it is widened"
+    assert reason_for(claim, UNDECIDED, parts).endswith(f"{once} for all 2.")
+    assert once not in reason_for(claim, UNDECIDED, parts[1:])
+    both = [found(0.1, 0.3), found(-0.1, 0.3, "margin")]
+    assert decide(both) == UNDECIDED
+    assert reason_for(claim, UNDECIDED, both).endswith(" By the paper's own attack alone: holds.")
+    for other in (replace(claim, kind="matched"), claim):
+        alike = [found(0.1, 0.3), found(0.1, 0.3, "margin")]
+        assert "alone" not in reason_for(other, HOLDS, alike)
+    assert "alone" not in reason_for(replace(claim, kind="matched"), UNDECIDED, both)
+    gradients = replace(claim, metric="correlation")
+    assert reason_for(gradients, UNDECIDED, both).endswith(" By the paper's own loss alone: holds.")
+
+
 def test_what_an_attack_takes_away_is_counted_on_the_images_that_both_have() -> None:
     """An image without a value for one attack shifts no other image."""
     some = [float(i % 3 == 0) for i in range(N)]

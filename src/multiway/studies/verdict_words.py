@@ -15,6 +15,7 @@ from multiway.studies.evidence import (
     UNDECIDED,
     WORST,
     Evidence,
+    decide,
     decisive,
     opposite,
     short,
@@ -75,7 +76,28 @@ def reason_for(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
             f"widened for {len(looked)}; in {above} it lies above"
         )
     figures = "; ".join(_one_figure(claim, each, evidence) for each in chosen)
-    return f"{words}: {figures}; {_power(claim, evidence)}."
+    said = f"{words}: {figures}; {_power(claim, evidence)}."
+    return f"{said}{_by_themselves(word, evidence)}{_papers_attack(claim, word, evidence)}"
+
+
+def _by_themselves(word: str, evidence: Sequence[Evidence]) -> str:
+    """Of an undecided claim: which comparisons would speak against it, were they the only ones."""
+    against = sum(each.opposite for each in evidence)
+    if word != UNDECIDED or not against:
+        return ""
+    return (
+        f" In {against} of {len(evidence)} comparisons the interval lies below 0 by itself, in none "
+        f"once it is widened for all {len(evidence)}."
+    )
+
+
+def _papers_attack(claim: Claim, word: str, evidence: Sequence[Evidence]) -> str:
+    """Of a literal claim: what the paper's own attack, which comes first, says by itself."""
+    alone = decide([each for each in evidence if each.objective == evidence[0].objective])
+    if claim.kind != "literal" or alone == word or word == ONLY_OWN:
+        return ""
+    attack = "attack" if METRICS[claim.metric].percent else "loss"
+    return f" By the paper's own {attack} alone: {alone}."
 
 
 def _power(claim: Claim, evidence: Sequence[Evidence]) -> str:
