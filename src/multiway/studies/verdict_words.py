@@ -86,8 +86,8 @@ def _by_themselves(word: str, evidence: Sequence[Evidence]) -> str:
     if word != UNDECIDED or not against:
         return ""
     return (
-        f" In {against} of {len(evidence)} comparisons the interval lies below 0 by itself, in none "
-        f"once it is widened for all {len(evidence)}."
+        f" In {against} of {len(evidence)} comparisons the interval lies below 0 by itself, in "
+        f"none once it is widened for all {len(evidence)}."
     )
 
 
