@@ -196,7 +196,7 @@ def test_one_image_has_no_interval_and_survives_json() -> None:
 @pytest.mark.parametrize(
     ("models", "options", "message"),
     [
-        ({"a": linear(ONE)}, {}, "between 2 models or more, not 1"),
+        ({"a": linear(ONE)}, {}, "needs 2 models or more, not 1"),
         ({"a": linear(ONE), "b": linear(ONE)}, {}, "a has no convolution .* --layers input"),
         (
             {"a": linear(ONE), "b": linear(ONE)},
