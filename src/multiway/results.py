@@ -28,6 +28,7 @@ from multiway.validate import problem_of
 
 __all__ = [
     "CHARTS",
+    "CHECKSUM",
     "METRICS",
     "Cell",
     "Metric",

@@ -13,6 +13,7 @@ from playwright.sync_api import Page
 from safetensors.numpy import save_file
 
 from conftest import Command, cell, cells, invoke
+from multiway.results import CHECKSUM
 
 NETWORKS = """
 import torch
