@@ -170,7 +170,7 @@ def write_markdown(
     charts = {row.id: figures / f"{row.id}-chart.svg" for row in rows if row.chart}
     files = {charts[row.id]: str(row.chart) for row in rows if row.chart}
     if rows:
-        drawn = [[("", charts[row.id])] if row.chart else [] for row in rows]
+        drawn = [[("chart", charts[row.id])] if row.chart else [] for row in rows]
         cells = [
             [*_cells(row), *(_images(one, path.parent) or [""])]
             for row, one in zip(rows, drawn, strict=True)
