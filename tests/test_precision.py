@@ -239,6 +239,8 @@ def test_numpys_integers_are_whole_numbers(name: str) -> None:
     kinds: tuple[Any, ...] = (int, np.int64)
     one, other = (mw.Encoding.make(name, kind(4), kind(16), seed=kind(3)) for kind in kinds)
     assert torch.equal(one.codebook.vectors, other.codebook.vectors)
+    one, other = (mw.Encoding.make(name, kind(40)) for kind in kinds)  # of the default length
+    assert torch.equal(one.codebook.vectors, other.codebook.vectors)
 
 
 @pytest.mark.parametrize("kind", HALVES)

@@ -116,6 +116,7 @@ def test_a_page_without_marks_is_left_alone(tmp_path: Path) -> None:
         (f"It is {{{result().name}: RO | FGSM | own}}.", "names 2 figures"),
         ("## in ten lines\n\n- It is {toy: RO |\n  FGSM}", "does not end in the line"),
         ("## in ten lines\n\n- It is so; {n}", "a line without figures"),
+        ("## doubts\n\nOne.\n\n## history\n\nTwo.\n\n## doubts\n\nThree.", "a heading twice"),
     ],
 )
 def test_a_figure_that_is_not_there_is_an_error(tmp_path: Path, text: str, problem: str) -> None:

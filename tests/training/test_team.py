@@ -305,7 +305,6 @@ def test_more_workers_than_images_in_a_batch(folder: Path, in_process: Command) 
 
 NORMED = """
 from torch import nn
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 def build(outputs, channels, size):
     return nn.Sequential(
@@ -434,7 +433,6 @@ def test_a_process_that_is_asked_to_end_between_two_steps_saves_them_whole(
 FAILING = """
 import os
 from torch import nn
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 class Failing(nn.Module):
     def __init__(self, outputs, pixels):

@@ -93,6 +93,8 @@ def read_findings(folder: Path | str, results: Sequence[StudyResult]) -> Finding
     known = {identity(result): result for result in results}
     first, *rest = HEADING.split(read_text(path))
     parts = dict(zip(rest[::2], rest[1::2], strict=True))
+    if len(parts) < len(rest) // 2:
+        raise UnusableFile(path, f"{path} has a heading twice; put what stands there together")
     lines = _filled(path, parts.pop(LINES, "").strip(), known, None)
     history, doubts = (
         _paragraphs(path, parts.pop(name, ""), known, None) for name in (HISTORY, DOUBTS)
