@@ -34,7 +34,7 @@ ENCODINGS = (
     "ecoc",
 )  # fmt: skip
 OBJECTIVES = ("own", "ce", "margin", "dlr")
-SCALES = ("smoke", "cpu", "paper")
+SCALES = ("smoke", "cpu", "fresh", "paper")
 STUDIES = (
     "intro", "signs", "length", "correlation", "saliency", "transfer", "undefended", "benchmark",
     "corruption", "iterations", "landscape", "watermark", "ablation", "confidence", "epsilon",

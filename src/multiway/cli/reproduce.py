@@ -90,7 +90,7 @@ def reproduce(
     studies = mw.studies
     if listing:
         return _list(json)
-    chosen = [choose("study", name, studies.STUDIES) for name in names or studies.STUDIES]
+    chosen = [choose("study", name, studies.STUDIES) for name in names or studies.studies_at(scale)]
     if engine == "local" and (address is not None or gpus):
         raise MultiwayError("--address and --gpus-per-task go with --engine ray")
     if address is not None and not ADDRESS.fullmatch(address):

@@ -1,6 +1,6 @@
 """The paper's tables and figures, declared as studies over the library."""
 
-from multiway.studies.catalogue import STUDIES, declare, headings, in_order
+from multiway.studies.catalogue import STUDIES, declare, headings, in_order, studies_at
 from multiway.studies.collect import collect_result
 from multiway.studies.models import Model
 from multiway.studies.outcomes import load_outcomes, measured_elsewhere, save_outcomes
@@ -39,6 +39,7 @@ __all__ = [
     "read_folder",
     "save_outcomes",
     "scale_of",
+    "studies_at",
     "turns",
     "verdict_counts",
     "write_study_result",

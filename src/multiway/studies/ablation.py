@@ -61,5 +61,5 @@ def declare(scale: Scale) -> Study:
 def _own_scale(scale: Scale) -> Scale:
     """With a network C that is trained for as long as it needs."""
     setting = scale.clean["C"]
-    longer = replace(setting, changes={**setting.changes, **CHANGES.get(scale.name, {})})
+    longer = replace(setting, changes={**setting.changes, **CHANGES.get(scale.size, {})})
     return replace(scale, clean={**scale.clean, "C": longer})

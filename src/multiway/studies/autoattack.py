@@ -36,7 +36,7 @@ def declare_on(
     setting = scale.robust[data]
     # Some 13,000 passes for an image that stands: fewer images where a pass is expensive.
     images = scale.test_images(setting, hard=True)
-    images = images.first(FEW.get(scale.name, {}).get(data, len(images)))
+    images = images.first(FEW.get(scale.size, {}).get(data, len(images)))
     cells = Cells(scale, images)
     for network in (*HEADLINE, *CONTROLS):
         _add_row(cells, data, network, images)

@@ -16,7 +16,7 @@ PAPER = ""
 
 def declare(scale: Scale) -> Study:
     """The worst case by image for each encoding."""
-    if scale.name != "cpu":
+    if scale.size != "cpu":
         return declare_on(scale, "autoattack-mnist", TITLE, "MNIST")
     # With the three steps that the other studies have here, one of ten trainings of RO collapsed,
     # and one among six leaves any comparison undecided.

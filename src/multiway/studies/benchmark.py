@@ -101,7 +101,7 @@ def _add_row(cells: Cells, data: str, row: str, model: ModelOf) -> None:
     cells.attacked(row, "white-box 5K x 50", model, attack=partial(scale.long_pgd, setting.eps))
     # It asks the target itself and ascends no objective of ours.
     unguided = _gradient_free(scale, data)
-    few = cells.images.first(UNGUIDED_IMAGES[scale.name])
+    few = cells.images.first(UNGUIDED_IMAGES[scale.size])
     words = attack_words(unguided)
     cells.worst_case(row, "gradient-free", model, [(unguided, few)], attack=words)
     cells.on(scale.test_images(setting)).clean(row, model)
@@ -110,8 +110,8 @@ def _add_row(cells: Cells, data: str, row: str, model: ModelOf) -> None:
 def _gradient_free(scale: Scale, data: str) -> Attack:
     """The paper's gradient-free attack on a data set."""
     if data == "MNIST":
-        return Boundary(L2(DISTANCE), steps=2 if scale.trial else BOUNDARY_STEPS[scale.name])
-    attack = replace(NATTACK[scale.name], threat=Linf(scale.robust[data].eps))
+        return Boundary(L2(DISTANCE), steps=2 if scale.trial else BOUNDARY_STEPS[scale.size])
+    attack = replace(NATTACK[scale.size], threat=Linf(scale.robust[data].eps))
     return replace(attack, steps=2, population=2) if scale.trial else attack
 
 
@@ -122,15 +122,15 @@ def _differs(scale: Scale) -> list[str]:
         "images alone",
         "substitutes are trainings of their own of the matched networks, with the target's "
         "codebook; their attack has no limit kappa, and so the highest confidence there is",
-        f"gradient-free on MNIST is the boundary attack, {BOUNDARY_STEPS[scale.name]} steps, at "
+        f"gradient-free on MNIST is the boundary attack, {BOUNDARY_STEPS[scale.size]} steps, at "
         f"L2 {DISTANCE:g}, a threshold that the paper does not state and another threat model "
         "than in the other columns",
-        f"gradient-free attacks are run on {UNGUIDED_IMAGES[scale.name]} images",
+        f"gradient-free attacks are run on {UNGUIDED_IMAGES[scale.size]} images",
         "padded, 1ofK-MSE and the networks without clean images are ours, with "
         f"{scale.side_seeds} of the seeds",
     ]
     if COLOUR in scale.robust:
-        steps, queries = NATTACK[scale.name].steps, NATTACK[scale.name].population
+        steps, queries = NATTACK[scale.size].steps, NATTACK[scale.size].population
         differs.append(f"NAttack on CIFAR-10 has {steps} steps of {queries} queries")
     if scale.name != "paper":
         differs.append(

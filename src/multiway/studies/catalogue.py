@@ -11,13 +11,14 @@ from typing import Any
 from multiway.encoding import ENCODINGS
 from multiway.errors import choose
 from multiway.studies.artifacts import Decided
+from multiway.studies.fresh import FRESH, judged_claims, open_cells
 from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.studies.result import SCALES, StudyResult
 from multiway.studies.scales import Scale
 from multiway.studies.study import Learned, Study
 
-__all__ = ["STUDIES", "declare", "headings", "in_order"]
+__all__ = ["STUDIES", "declare", "headings", "in_order", "studies_at"]
 
 # In the paper's order, then what it lacks. Each is a module of this package, with underscores for
 # hyphens: a `declare`, its `TITLE`, and in `PAPER` where the paper has it.
@@ -51,12 +52,18 @@ def _module(name: str) -> ModuleType:
 def declare(name: str, scale: Scale) -> Study:
     """The study called `name` at that scale."""
     build: Callable[[Scale], Study] = _module(choose("study", name, STUDIES)).declare
-    study = build(scale)
+    study = open_cells(name, build, scale) if scale.like else build(scale)
     return replace(
         study,
+        claims=judged_claims(name, scale.name),
         differs=(*study.differs, *_code_scales(study)),
         learned=_learned(study, scale),
     )
+
+
+def studies_at(scale: str) -> tuple[str, ...]:
+    """The studies that a scale has."""
+    return tuple(name for name in STUDIES if scale != "fresh" or name in FRESH)
 
 
 def headings() -> list[tuple[str, str, str]]:

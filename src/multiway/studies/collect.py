@@ -12,7 +12,6 @@ from multiway.schedule import order
 from multiway.store import Store
 from multiway.studies import paper
 from multiway.studies.artifacts import ARRAYS, Corrupted, Crafted
-from multiway.studies.claims import claims
 from multiway.studies.measures import NoValue
 from multiway.studies.outcomes import BEFORE, COLLAPSED, attack_warnings, collapsed_networks
 from multiway.studies.picture_artifacts import Surface
@@ -56,7 +55,7 @@ def collect_result(study: Study, scale: Scale, store: Store) -> StudyResult:
             differs=study.differs,
             warnings=(*_collapses(made, store), *_warnings(made)),
         ),
-        verdicts=tuple(judge_claim(claim, study, scale, store) for claim in claims(study.name)),
+        verdicts=tuple(judge_claim(claim, study, scale, store) for claim in study.claims),
         details={"command": f"multiway reproduce {study.name} --scale {scale.name}"},
         pictures={
             name: str((store.read(artifact).folder / ARRAYS).relative_to(store.directory))

@@ -34,7 +34,7 @@ def declare(scale: Scale) -> Study:
     data = colour_set(scale)
     setting = scale.robust[data]
     images = scale.test_images(setting)
-    images = images.first(MANY) if scale.name == "cpu" else images
+    images = images.first(MANY) if scale.size == "cpu" else images
     severities = _severities(scale)
     kinds = tuple(KINDS)
     published = data == COLOUR and _has_files(kinds)

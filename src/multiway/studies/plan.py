@@ -11,7 +11,6 @@ from multiway.statistics import Z
 from multiway.store import Store
 from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.catalogue import declare
-from multiway.studies.claims import claims
 from multiway.studies.inference import Difference
 from multiway.studies.models import Model
 from multiway.studies.scales import Scale
@@ -89,15 +88,9 @@ def _sizes(study: Study) -> list[tuple[int, int, float]]:
     And by how much accuracy is assumed to vary between trainings.
     """
     sizes = []
-    for claim in claims(study.name):
-        rows = {row for row, _ in claim.cells} if claim.worst else set()
-        cells = [
-            cell
-            for cell in study.cells
-            if claim.metric == cell.metric == "accuracy"
-            # The worst case is that of the images which all attacks on the row have.
-            and ((cell.row, cell.column) in claim.cells or (cell.white_box and cell.row in rows))
-        ]
+    for claim in study.claims:
+        # The worst case is that of the images which all attacks on the row have.
+        cells = study.deciding(claim) if claim.metric == "accuracy" else []
         seeds = [len(study.seeds if cell.seeds is None else cell.seeds) for cell in cells]
         if seeds and min(seeds) > 1:
             found = [each for cell in cells for each in cell.measure.artifacts()]

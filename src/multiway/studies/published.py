@@ -10,7 +10,7 @@ from multiway.errors import MultiwayError
 from multiway.results import write_result
 from multiway.store import Store
 from multiway.studies.catalogue import STUDIES, declare
-from multiway.studies.claims import claims
+from multiway.studies.fresh import judged_claims
 from multiway.studies.result import StudyResult, load_results, read_study_result, result_path
 from multiway.studies.scales import scale_of
 from multiway.studies.verdict import effect_of_note, reported_beside
@@ -51,14 +51,16 @@ def check_claims(result: StudyResult) -> None:
     where = f"the published {result.name} at {result.scale}"
     if result.name not in STUDIES:
         raise _stale(f"{where} is of a study that is no longer there")
-    declared = [(c.id, c.kind, c.text, c.where, c.metric) for c in claims(result.name)]
+    declared = [
+        (c.id, c.kind, c.text, c.where, c.metric) for c in judged_claims(result.name, result.scale)
+    ]
     given = [(v.claim, v.kind, v.text, v.where, v.metric) for v in result.verdicts]
     for one, other in zip(declared, given, strict=False):
         if one != other:
             raise _stale(f"{where} judges {other[0]} otherwise than the claim {one[0]} of today")
     if len(declared) != len(given):
         raise _stale(f"{where} judges {len(given)} claims; there are {len(declared)} today")
-    by_id = {claim.id: claim for claim in claims(result.name)}
+    by_id = {claim.id: claim for claim in judged_claims(result.name, result.scale)}
     for verdict in result.verdicts:
         named = by_id[verdict.claim].names.items()
         # A worst case is called by its rows.

@@ -64,7 +64,8 @@ class Scale:
     """Everything that differs between smoke, cpu and paper.
 
     Attributes:
-        name: smoke, cpu or paper.
+        name: smoke, cpu, fresh or paper.
+        like: the scale whose sizes it has, with seeds of its own; empty for sizes of its own.
         seeds: of the undefended trainings, all below `SUBSTITUTE`.
         robust_seeds: of the adversarially trained networks of the headline comparison.
         side_seeds: how many of them the other adversarially trained networks have.
@@ -102,6 +103,12 @@ class Scale:
     frugal: bool = False
     few: bool = False
     trial: bool = False
+    like: str = ""
+
+    @property
+    def size(self) -> str:
+        """The scale that says how large things are."""
+        return self.like or self.name
 
     def first_seeds(self, count: int) -> Scale:
         """The same with no more than `count` seeds of everything."""
@@ -391,3 +398,9 @@ _SCALES: dict[str, Scale] = {
         long_restarts=50,
     ),
 }
+
+# The seeds of `cpu` and their substitutes are others; see `fresh`.
+_SCALES["fresh"] = replace(
+    _SCALES["cpu"], name="fresh", like="cpu", seeds=tuple(range(100, 136)),
+    robust_seeds=tuple(range(100, 108)), side_seeds=8, robust_apart=SUBSTITUTE,
+)  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from multiway.artifact import Artifact
 from multiway.studies.artifacts import Decided
+from multiway.studies.claims import Claim
 from multiway.studies.measures import Measure
 
 __all__ = ["CellSpec", "Learned", "Study"]
@@ -64,6 +65,7 @@ class Study:
         differs: what is not as in the paper, at this scale.
         pictures: artifacts whose arrays are drawn, by name.
         objective: what the paper's attack ascends here, beside whose cells its figures stand.
+        claims: what its cells decide.
         learned: the networks that have a one-hot twin, to see whether they learned their task.
     """
 
@@ -83,7 +85,24 @@ class Study:
     differs: tuple[str, ...] = ()
     pictures: Mapping[str, Artifact] = field(default_factory=dict)
     objective: str = "own"
+    claims: tuple[Claim, ...] = ()
     learned: tuple[Learned, ...] = ()
+
+    def deciding(self, claim: Claim) -> list[CellSpec]:
+        """The cells that a claim rests on: its own, and those of a worst case that judges it."""
+        own = [
+            cell
+            for cell in self.cells
+            if cell.metric == claim.metric and (cell.row, cell.column) in claim.cells
+        ]
+        if not (claim.worst and all(cell.white_box for cell in own)):
+            return own
+        rows = {cell.row for cell in own}
+        return [
+            cell
+            for cell in self.cells
+            if cell.metric == claim.metric and cell.white_box and cell.row in rows
+        ]
 
     def artifacts(self) -> list[Artifact]:
         """All that the cells and pictures are read from, each once."""

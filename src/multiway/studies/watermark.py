@@ -68,7 +68,7 @@ class _Networks:
     @property
     def marked(self) -> Marked:
         data = self.owner.data
-        count = 4 if self.scale.trial else COUNTS[self.scale.name]
+        count = 4 if self.scale.trial else COUNTS[self.scale.size]
         return Marked(Images(data, "train"), Images(data, "test"), MARK, count)
 
     def stolen(self, seed: int) -> Owned:
@@ -81,8 +81,8 @@ class _Networks:
         return self.scale.model(self.owner, "1ofk", seed)
 
     def thief(self, encoding: str, start: str, rate: float, seed: int) -> Thief:
-        changes = {"lr": rate, **(SCRATCH[self.scale.name] if start == "scratch" else {})}
-        theft = replace(THEFTS[self.scale.name], backbone=self.owner.backbone)
+        changes = {"lr": rate, **(SCRATCH[self.scale.size] if start == "scratch" else {})}
+        theft = replace(THEFTS[self.scale.size], backbone=self.owner.backbone)
         recipe = theft.recipe_with(changes, trial=self.scale.trial)
         stolen = self.stolen(seed)
         return Thief(
@@ -93,11 +93,11 @@ class _Networks:
 
 def declare(scale: Scale) -> Study:
     """The paper's five rows, and every encoding with frozen and free convolutions at each rate."""
-    owner, theft = OWNERS[scale.name], THEFTS[scale.name]
+    owner, theft = OWNERS[scale.size], THEFTS[scale.size]
     # Networks of minutes, whose figures vary by tenths: three trainings are enough.
     scale = replace(scale, seeds=scale.seeds[:3])
-    networks, hidden = _Networks(scale, owner), _Networks(scale, HIDDEN[scale.name])
-    rates = RATES[scale.name]
+    networks, hidden = _Networks(scale, owner), _Networks(scale, HIDDEN[scale.size])
+    rates = RATES[scale.size]
     usual = rates[len(rates) // 2]
     # By row, the network, and its series and place in the chart: encoding, start and rate.
     rows: dict[str, tuple[ModelOf, str, float | None]] = {
@@ -153,9 +153,9 @@ def declare(scale: Scale) -> Study:
         x_name="learning rate",
         cells=tuple(cells.declared),
         data=data_in_words(owner.data),
-        models=f"owner: {owner}; hidden: {HIDDEN[scale.name]}; thieves: recipe {theft.recipe}, "
+        models=f"owner: {owner}; hidden: {HIDDEN[scale.size]}; thieves: recipe {theft.recipe}, "
         f"{in_words(theft.changes)}, lr {' / '.join(f'{rate:g}' for rate in rates)}; from scratch: "
-        f"{in_words({**theft.changes, **SCRATCH[scale.name]})}, lr {rates[-1]:g}; half of the test "
+        f"{in_words({**theft.changes, **SCRATCH[scale.size]})}, lr {rates[-1]:g}; half of the test "
         "set fine-tunes, the other measures",
         n=None,
         seeds=scale.seeds,
