@@ -120,4 +120,4 @@ def test_a_bash_that_installed_it_completes(tmp_path: Path) -> None:
         env={**os.environ, "HOME": str(tmp_path), "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["smoke", "cpu", "paper"]
+    assert done.stdout.split() == ["smoke", "cpu", "fresh", "paper"]

@@ -16,16 +16,12 @@ from multiway.report.markdown import escape, study_markdown, write_markdown
 from multiway.report.summary import (
     SMOKE,
     found_text,
-    judged_text,
-    lacking_trainings,
-    question_rows,
     summary_rows,
     unmeasured_text,
 )
 from multiway.report.tables import result_tables
 from multiway.studies.catalogue import headings
-from multiway.studies.claims import QUESTIONS, claims
-from multiway.studies.evidence import HOLDS, ONLY_OWN, OPPOSITE, UNDECIDED
+from multiway.studies.evidence import HOLDS, OPPOSITE, UNDECIDED
 from multiway.studies.result import verdict_counts
 from study_results import accuracy, length, provenance, result, transfer, verdict
 
@@ -172,49 +168,6 @@ def test_studies_without_a_result_are_named() -> None:
     assert ", `controls`, " in text  # which the paper lacks
     everything = [replace(transfer(), name=name) for name, _, _ in headings()]
     assert unmeasured_text(everything) == ""
-
-
-def test_what_would_decide_is_listed_with_its_price(tmp_path: Path) -> None:
-    """6 seeds more at 2 hours for each of 4; images that are too few; and what is decided."""
-    holds = verdict(HOLDS)
-    (seen,) = holds.evidence
-    seen = replace(seen, difference=0.01, low=-0.1, high=0.12, seeds=(0, 1, 2, 3))
-    open_one = replace(holds, verdict=UNDECIDED, evidence=(seen,), needs=10, text="A | B.")
-    few = replace(open_one, claim="few", needs=None)
-    made = replace(provenance(), minutes=480.0, seeds=(0, 1, 2, 3, 4, 5, 6, 7))
-    base = replace(result(), scale="cpu", provenance=made)
-    found = replace(base, verdicts=(open_one, few, holds))
-    (claim,) = lacking_trainings([found])
-    assert (claim.seeds, claim.verdict.needs) == (4, 10)
-    assert claim.hours == pytest.approx(12.0)
-    write_markdown(tmp_path / "results.md", [found], tmp_path)
-    text = shown((tmp_path / "results.md").read_text())
-    assert "Of 2 undecided claims 1 lack images" in text
-    assert f"{base.name}-cpu A | B. 4 10 12.0" in text
-    decided = replace(base, verdicts=(holds,))
-    write_markdown(tmp_path / "results.md", [decided], tmp_path)
-    assert "What would decide what is undecided" not in shown((tmp_path / "results.md").read_text())
-
-
-def test_counts_say_of_how_many() -> None:
-    some = transfer()
-    given = [each for each in some.verdicts if each.kind == "literal"]
-    others = [each for each in claims() if each.kind == "literal" and each.study != "transfer"]
-    text = judged_text([some])
-    assert text.startswith(f"{len(given)} of {len(given) + len(others)} literal and 0 of ")
-    assert judged_text([]).startswith("0 of ")
-    # A claim that was judged at two scales counts once, by the larger.
-    assert judged_text([transfer("paper"), some]) == text
-
-
-def test_claims_are_counted_by_the_question_that_they_bear_on() -> None:
-    names = {"transfer-black-box": HOLDS, "transfer-white-box": ONLY_OWN, "unheard-of": HOLDS}
-    study = replace(transfer(), verdicts=tuple(verdict(word, name) for name, word in names.items()))
-    ((words, (literal, matched)),) = question_rows([study])
-    assert words == QUESTIONS["lead"]
-    assert {word: n for word, n in literal.items() if n} == {HOLDS: 1, ONLY_OWN: 1}
-    assert not any(matched.values())
-    assert {claim.about for claim in claims()} == set(QUESTIONS)
 
 
 def test_a_study_has_every_figure_and_what_it_was_measured_on() -> None:

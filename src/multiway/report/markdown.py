@@ -14,6 +14,14 @@ from multiway.report.figures import draw
 from multiway.report.findings import Findings
 from multiway.report.labels import facts
 from multiway.report.legend import LEGEND
+from multiway.report.standing import (
+    judged_text,
+    lacking_trainings,
+    measured_anew,
+    question_rows,
+    standing_results,
+    undecided,
+)
 from multiway.report.style import save_figure
 from multiway.report.summary import (
     MARKS,
@@ -21,15 +29,11 @@ from multiway.report.summary import (
     SummaryRow,
     counts_text,
     identity,
-    judged_text,
-    lacking_trainings,
     made_rows,
-    question_rows,
     summary_rows,
     unmeasured_text,
 )
 from multiway.report.tables import result_tables
-from multiway.studies.evidence import UNDECIDED
 from multiway.studies.result import KINDS, StudyResult, Verdict
 
 __all__ = ["escape", "study_markdown", "write_markdown"]
@@ -78,13 +82,17 @@ def _escape(text: str) -> str:
 
 
 def study_markdown(
-    result: StudyResult, findings: Findings | None = None, pictures: Sequence[str] = ()
+    result: StudyResult,
+    findings: Findings | None = None,
+    pictures: Sequence[str] = (),
+    beside: Sequence[StudyResult] = (),
 ) -> str:
     """One study: what was asked and found, verdicts, all tables, and how it was made.
 
     Args:
         findings: what is concluded from the results; verdicts speak for themselves without.
         pictures: in Markdown.
+        beside: all results, among them those that measured claims of this one anew.
     """
     found = [findings.of(result), *findings.more(result)] if findings else []
     parts = [
@@ -98,7 +106,8 @@ def study_markdown(
     ]
     parts += _titled("In detail", found[1:])
     if result.verdicts:
-        rows = [_judged(verdict) for verdict in result.verdicts]
+        anew = measured_anew(result, beside)
+        rows = [_judged(verdict, anew.get(verdict.claim)) for verdict in result.verdicts]
         parts += ["## Verdicts", _table(JUDGED, rows)]
     for table in result_tables(result):
         caption = escape(table.caption[:1].upper() + table.caption[1:])
@@ -115,10 +124,12 @@ def study_markdown(
     return _joined(parts)
 
 
-def _judged(verdict: Verdict) -> list[str]:
+def _judged(verdict: Verdict, anew: Verdict | None) -> list[str]:
     """A line under `JUDGED`, with the place in the paper behind the claim."""
     claim = f"{escape(verdict.text, code=True)} ({escape(verdict.where)})"
     word = f"{MARKS[verdict.verdict]} {verdict.words}"
+    if anew is not None:
+        word += f"<br>on fresh trainings: {MARKS[anew.verdict]} {anew.words}"
     return [claim, verdict.kind, word, escape(verdict.why, code=True)]
 
 
@@ -166,7 +177,7 @@ def write_markdown(
     short, *rest = findings.answer or ("",)
     parts = [HEADER, "# What became of the paper's claims", escape(short, code=True)]
     parts += ["Terms are explained [at the end](#words).", *_smoke(results)]
-    rows = summary_rows(results)
+    rows = summary_rows(standing_results(results))
     charts = {row.id: figures / f"{row.id}-chart.svg" for row in rows if row.chart}
     files = {charts[row.id]: str(row.chart) for row in rows if row.chart}
     if rows:
@@ -194,7 +205,7 @@ def write_markdown(
             save_figure(picture.figure, target)
             shown.append((escape(picture.alt), target))
         page = pages / f"{name}.md"
-        files[page] = study_markdown(result, findings, _images(shown, pages))
+        files[page] = study_markdown(result, findings, _images(shown, pages), results)
         files[page] = f"{HEADER}\n\n{files[page]}"
         parts += [
             f'<a id="{name}"></a>\n\n### {escape(result.title)}',
@@ -228,8 +239,8 @@ def _joined(parts: Iterable[str]) -> str:
 def _open(results: Sequence[StudyResult]) -> list[str]:
     """What is undecided, and what would decide it."""
     lacking = lacking_trainings(results)
-    undecided = sum(v.verdict == UNDECIDED for each in results for v in each.verdicts)
-    if not undecided:
+    count = undecided(results)
+    if not count:
         return []
     rows = [
         [
@@ -244,7 +255,7 @@ def _open(results: Sequence[StudyResult]) -> list[str]:
     columns = ["study", "claim", "trainings", "would decide", "hours of one core, at most"]
     return [
         '<a id="undecided"></a>\n\n## What would decide what is undecided',
-        f"Of {undecided} undecided claims {undecided - len(lacking)} lack images: no number of "
+        f"Of {count} undecided claims {count - len(lacking)} lack images: no number of "
         f"trainings decides them. The other {len(lacking)} lack trainings. Studies count here at "
         "every scale. How many trainings would do is drawn: 4 of 5 draws get a verdict, were the "
         "differences and spreads those measured and were each comparison to vary on its own. So "

@@ -17,19 +17,18 @@ from multiway.report.labels import UNGUIDED
 from multiway.report.legend import LEGEND
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
+from multiway.report.standing import judged_text, measured_anew, question_rows, standing_results
 from multiway.report.summary import (
     MARKS,
     SMOKE,
     identity,
-    judged_text,
     made_rows,
-    question_rows,
     summary_rows,
     unmeasured_text,
 )
 from multiway.report.tables import Table, result_tables
 from multiway.studies.evidence import VERDICTS
-from multiway.studies.result import KINDS, SCALES, StudyResult
+from multiway.studies.result import KINDS, SCALES, StudyResult, Verdict
 
 __all__ = ["write_study_page"]
 
@@ -51,6 +50,7 @@ class _Part:
     pictures: list[Picture]
     tables: list[Table]
     made: list[tuple[str, str]]
+    anew: Mapping[str, Verdict]
 
 
 def write_study_page(
@@ -75,6 +75,7 @@ def write_study_page(
             draw(each, store),
             result_tables(each),
             made_rows(each),
+            measured_anew(each, results),
         )
         for each in results
     ]
@@ -88,7 +89,7 @@ def write_study_page(
         "judged": judged_text(results),
         "history": findings.history,
         "doubts": findings.doubts,
-        "rows": summary_rows(results),
+        "rows": summary_rows(standing_results(results)),
         "unmeasured": unmeasured_text(results),
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.

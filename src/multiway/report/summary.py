@@ -11,7 +11,6 @@ from multiway.report.labels import ABSENT, attacks_of
 from multiway.report.style import BLUE, GREY, RED
 from multiway.results import METRICS, number_text
 from multiway.studies.catalogue import headings
-from multiway.studies.claims import QUESTIONS, claims
 from multiway.studies.evidence import (
     FALLS_SHORT,
     HOLDS,
@@ -29,16 +28,12 @@ from multiway.studies.result import KINDS, StudyResult, Verdict, verdict_counts
 __all__ = [
     "MARKS",
     "SMOKE",
-    "OpenClaim",
     "SummaryRow",
     "counts_text",
     "difference_text",
     "found_text",
     "identity",
-    "judged_text",
-    "lacking_trainings",
     "made_rows",
-    "question_rows",
     "summary_rows",
     "unmeasured_text",
 ]  # fmt: skip
@@ -107,35 +102,6 @@ class SummaryRow:
         return _chart(self.verdict)
 
 
-@dataclass(frozen=True)
-class OpenClaim:
-    """A claim that more trainings would decide.
-
-    Attributes:
-        id: of the study's part of the page.
-        seeds: of its trainings now; `verdict.needs` would decide it.
-        hours: of one core for those that are missing, were all that its study took spent on the
-            seeds that the claim has. So at most: the study measures more than the claim needs.
-    """
-
-    id: str
-    verdict: Verdict
-    seeds: int
-    hours: float
-
-
-def lacking_trainings(results: Sequence[StudyResult]) -> list[OpenClaim]:
-    """Undecided claims that lack trainings, not images; the cheapest first."""
-    found = []
-    for result in results:
-        for verdict in result.verdicts:
-            if verdict.verdict == UNDECIDED and verdict.needs is not None:
-                seeds = max(len(each.seeds) for each in verdict.evidence)
-                hours = (verdict.needs / seeds - 1) * result.provenance.minutes / 60
-                found.append(OpenClaim(identity(result), verdict, seeds, hours))
-    return sorted(found, key=lambda each: each.hours)
-
-
 def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
     """One row for each study that the paper has, from its largest scale, in the order they come."""
     of: dict[str, list[StudyResult]] = {}
@@ -172,39 +138,6 @@ def found_text(result: StudyResult) -> str:
 def counts_text(counts: Mapping[str, int]) -> str:
     """How many claims got which verdict; empty where there are none."""
     return ", ".join(f"{count} {MARKS[word]} {word}" for word, count in counts.items() if count)
-
-
-def judged_text(results: Sequence[StudyResult]) -> str:
-    """How many of all claims were judged; of a study the result at its largest scale counts."""
-    given, known = _largest(results), {each.name for each in results}
-    missing = [claim.kind for claim in claims() if claim.study not in known]
-    said = []
-    for kind in KINDS:
-        words = [each.verdict for each in given if each.kind == kind]
-        judged = len(words) - words.count(NOT_JUDGED)
-        said.append(f"{judged} of {len(words) + missing.count(kind)} {kind}")
-    return (
-        f"{' and '.join(said)} claims are judged. Of a study that was measured at several scales "
-        "the largest counts."
-    )
-
-
-def question_rows(results: Sequence[StudyResult]) -> list[tuple[str, list[dict[str, int]]]]:
-    """For each question what became of the claims that bear on it, a count for each of `KINDS`."""
-    about = {claim.id: claim.about for claim in claims()}
-    given = _largest(results)
-    rows = []
-    for name, words in QUESTIONS.items():
-        some = [each for each in given if about.get(each.claim) == name]
-        if some:
-            rows.append((words, [verdict_counts(some, kind) for kind in KINDS]))
-    return rows
-
-
-def _largest(results: Sequence[StudyResult]) -> list[Verdict]:
-    """All verdicts; of a study measured at several scales those that come first."""
-    largest = {each.name: each for each in reversed(results)}
-    return [verdict for each in largest.values() for verdict in each.verdicts]
 
 
 def difference_text(value: float, metric: str) -> str:
