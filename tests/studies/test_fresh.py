@@ -27,7 +27,7 @@ def test_every_claim_that_is_measured_anew_is_one_of_its_study() -> None:
 def test_it_has_the_cells_that_its_claims_rest_on_and_no_others(name: str) -> None:
     """As they are at `cpu`, but for the seeds, of which there are as many as was fixed."""
     study, whole = declare(name, ANEW), declare(name, CPU)
-    wanted = {}
+    wanted: dict[tuple[object, ...], int] = {}
     for claim in study.claims:
         for cell in whole.deciding(claim):
             place = (cell.row, cell.column, cell.metric, cell.objective, cell.attack)
