@@ -403,8 +403,8 @@ def test_every_thief_is_trained_once_and_robs_the_owner_of_its_seed() -> None:
     thieves = [each for each in suspects.values() if isinstance(each, Thief)]
     assert all(thief.stolen.seed == thief.seed for thief in thieves)
     # From scratch 2, and 4 encodings x 2 starts x 3 rates: the paper's two are among these. Of the
-    # network with a hidden layer, 4 encodings x 2 starts.
-    assert len(thieves) == 3 * (2 + 4 * 2 * 3 + 4 * 2)
+    # network with a hidden layer, 1 from scratch, and 4 encodings x 2 starts.
+    assert len(thieves) == 3 * (2 + 4 * 2 * 3) + 12 * (1 + 4 * 2)
 
 
 def test_the_length_study_changes_what_it_says() -> None:
