@@ -36,7 +36,7 @@ from multiway.objectives import OBJECTIVES
 from multiway.report.findings import read_findings
 from multiway.report.intro import draw_intro
 from multiway.results import CHECKSUM, Cell, Result
-from multiway.studies import STUDIES
+from multiway.studies import SCALES, STUDIES
 from multiway.studies.published import read_folder
 from multiway.studies.result import StudyResult
 from multiway.threat import Linf
@@ -55,7 +55,7 @@ NAMES: dict[str, Collection[str]] = {
     "--data": DATASETS,
     "--encoding": ENCODINGS,
     "--recipe": recipe_names(),
-    "--scale": ("smoke", "cpu", "paper"),
+    "--scale": SCALES,
 }
 
 

@@ -84,7 +84,7 @@ def test_a_table_has_one_row_with_its_verdict_at_every_scale(tmp_path: Path) -> 
         for scale, word in (("paper", UNDECIDED), ("cpu", OPPOSITE))
     )
     (row,) = summary_rows([large, small])
-    assert (row.result.scale, row.verdict.verdict) == ("paper", UNDECIDED)
+    assert (row.source.scale, row.verdict.verdict) == ("paper", UNDECIDED)
     assert row.elsewhere == [("transfer-cpu", f"cpu: ✗ {OPPOSITE}")]
     page, *_ = write_markdown(tmp_path / "results.md", [large, small], tmp_path)
     assert f"[cpu: ✗ {OPPOSITE}](#transfer-cpu)" in page.read_text()

@@ -24,7 +24,7 @@ from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model
 from multiway.studies.robustness import BENCHMARK
 from multiway.studies.scales import SUBSTITUTE
-from multiway.studies.watermark_artifacts import Detected, Thief
+from multiway.studies.watermark_artifacts import Detected, Owned, Thief
 from multiway.threat import Linf
 from multiway.training import load_recipe
 
@@ -404,7 +404,21 @@ def test_every_thief_is_trained_once_and_robs_the_owner_of_its_seed() -> None:
     assert all(thief.stolen.seed == thief.seed for thief in thieves)
     # From scratch 2, and 4 encodings x 2 starts x 3 rates: the paper's two are among these. Of the
     # network with a hidden layer, 1 from scratch, and 4 encodings x 2 starts.
-    assert len(thieves) == 3 * (2 + 4 * 2 * 3) + 12 * (1 + 4 * 2)
+    assert len(thieves) == 3 * (2 + 4 * 2 * 3) + 9 * (1 + 4 * 2)
+
+
+@pytest.mark.real_data("cifar10")
+def test_a_network_is_suspected_beside_its_like() -> None:
+    """Of those with a hidden layer none is one of the three that were seen before the others."""
+    for cell in declared("watermark", "cpu").cells:
+        if not isinstance(cell.measure, Detected):
+            continue
+        hidden = cell.row.startswith("hidden")
+        everyone = [each.suspect for each in (*cell.measure.suspects, *cell.measure.unmarked)]
+        assert {each.backbone for each in everyone} == {"wong" if hidden else "resnet-8-strided"}
+        assert {each.seed for each in everyone} == set(range(3, 12) if hidden else range(3))
+        assert len(cell.measure.unmarked) == (2 * 9 if hidden else 3 * 3)
+        assert not any(isinstance(each, Owned) for each in cell.measure.unmarked)
 
 
 def test_the_length_study_changes_what_it_says() -> None:

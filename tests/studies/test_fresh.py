@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from multiway.errors import MultiwayError
 from multiway.schedule import order
+from multiway.store import Store
 from multiway.studies import STUDIES, declare, scale_of, studies_at
 from multiway.studies.claims import claims
+from multiway.studies.evidence import UNDECIDED
 from multiway.studies.fresh import FRESH, judged_claims
 from multiway.studies.models import Model
+from multiway.studies.outcomes import load_outcomes
+from multiway.studies.result import read_study_result
+from multiway.studies.verdict import judge_claim
 
+RESULTS = Path(__file__).parents[2] / "results"
 CPU, ANEW = scale_of("cpu"), scale_of("fresh")
 DATA = pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")
 
@@ -24,21 +33,41 @@ def test_every_claim_that_is_measured_anew_is_one_of_its_study() -> None:
 
 
 @pytest.mark.parametrize("name", FRESH)
-def test_it_has_the_cells_that_its_claims_rest_on_and_no_others(name: str) -> None:
+def test_it_has_the_cells_that_its_claims_name_and_no_other_claims_rows(name: str) -> None:
     """As they are at `cpu`, but for the seeds, of which there are as many as was fixed."""
     study, whole = declare(name, ANEW), declare(name, CPU)
-    wanted: dict[tuple[object, ...], int] = {}
+    there = {(cell.row, cell.column, cell.metric): cell for cell in study.cells}
     for claim in study.claims:
-        for cell in whole.deciding(claim):
-            place = (cell.row, cell.column, cell.metric, cell.objective, cell.attack)
-            wanted[place] = max(wanted.get(place, 0), FRESH[name][claim.id])
-    measured = {
-        (cell.row, cell.column, cell.metric, cell.objective, cell.attack): len(cell.seeds or ())
-        for cell in study.cells
-    }
-    assert measured == wanted
-    assert study.models == whole.models
+        for place in claim.cells:
+            assert len(there[(*place, claim.metric)].seeds or ()) >= FRESH[name][claim.id]
+    assert {row for row, *_ in there} == {row for claim in study.claims for row, _ in claim.cells}
+    attacks = {(c.row, c.column, c.metric, c.objective, c.attack) for c in whole.cells}
+    assert {(c.row, c.column, c.metric, c.objective, c.attack) for c in study.cells} < attacks
+    assert max(map(len, (cell.seeds or () for cell in study.cells))) == max(FRESH[name].values())
     assert study.seeds == max((cell.seeds or () for cell in study.cells), key=len)
+
+
+@pytest.mark.parametrize("name", FRESH)
+def test_they_were_undecided(name: str) -> None:
+    published = read_study_result(RESULTS / f"{name}-cpu.json")
+    words = {each.claim: each.verdict for each in published.verdicts}
+    assert {words[claim] for claim in FRESH[name]} == {UNDECIDED}
+
+
+@DATA
+@pytest.mark.parametrize("name", ["length", "undefended", "benchmark", "iterations"])
+def test_its_cells_alone_give_the_verdict_of_the_whole_study(name: str, tmp_path: Path) -> None:
+    """On what was measured at `cpu`: the worst case, too, lacks no attack."""
+    study, store = declare(name, CPU), Store(tmp_path / "s").create()
+    load_outcomes([study], store, RESULTS / "outcomes")
+    published = read_study_result(RESULTS / f"{name}-cpu.json")
+    known = {each.claim: each for each in published.verdicts}
+    places = {(c.row, c.column, c.metric, c.objective) for c in declare(name, ANEW).cells}
+    cells = tuple(c for c in study.cells if (c.row, c.column, c.metric, c.objective) in places)
+    assert len(cells) == len(places)
+    for claim in judged_claims(name, "fresh"):
+        alone = judge_claim(claim, replace(study, cells=cells), CPU, store)
+        assert alone.evidence == known[claim.id].evidence
 
 
 @DATA
@@ -63,16 +92,20 @@ def test_no_training_is_one_that_was_seen(name: str) -> None:
     assert kinds(new) <= kinds(seen)
 
 
-def test_worst_cases_are_those_of_all_attacks_of_the_study() -> None:
-    """A white-box claim needs all white-box cells of its rows; one of other attacks none."""
+def test_a_white_box_claim_needs_all_attacks_on_its_rows_and_one_of_others_none() -> None:
     study = declare("iterations", ANEW)
-    (white,) = (c for c in study.claims if c.id == "iterations-along-cifar-10-white-box")
     steps = {c.column for c in study.cells if c.row == "CIFAR-10, RO"}
     assert steps == {"white-box 1", "white-box 10", "white-box 100"}
-    assert {c.column for c in study.deciding(white)} == steps
     assert not any(cell.white_box for cell in declare("length", ANEW).cells)
+
+
+def test_a_study_speaks_of_its_own_data_alone() -> None:
+    study = declare("benchmark", ANEW)
+    assert "mnist" not in study.data + study.models
+    assert study.n == scale_of("cpu").robust["CIFAR-10"].hard
 
 
 def test_a_study_without_such_claims_says_which_have_some() -> None:
     with pytest.raises(MultiwayError, match="intro has no claim that is measured anew; .*ablation"):
         declare("intro", ANEW)
+    assert judged_claims("intro", "fresh") == ()

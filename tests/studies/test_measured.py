@@ -354,13 +354,6 @@ def test_the_mark_is_in_the_stolen_network_alone(small: Small) -> None:
     assert len(found.unmarked) == 3
     interval = cell.measure.interval(small.store)
     assert (interval.value, interval.n) == (float(found.carries), 1)
-    # A network of the other kind is compared with its like.
-    hidden = find(small.study("watermark"), "hidden, stolen", "detected", metric="share").measure
-    assert isinstance(hidden, Detected)
-    assert {each.suspect.backbone for each in hidden.unmarked} == {
-        each.suspect.backbone for each in hidden.suspects
-    }
-    assert len(hidden.unmarked) == 2
 
 
 def test_marks_come_from_the_half_that_measures(small: Small) -> None:

@@ -102,7 +102,8 @@ def _choose(
 
 
 def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
-    verdicts = [verdict for each in results for verdict in each.verdicts]
+    standings = mw.report.standings(results)
+    verdicts = [verdict for each in standings for verdict in each.verdicts]
     counts = {kind: mw.studies.verdict_counts(verdicts, kind) for kind in mw.studies.KINDS}
     judged = [(each, verdict) for each in results for verdict in each.verdicts]
     if json:
@@ -122,6 +123,7 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
                         "kind": verdict.kind,
                         "verdict": verdict.words,
                         "why": verdict.why,
+                        "counts": verdict in verdicts,
                     }
                     for each, verdict in judged
                 ],

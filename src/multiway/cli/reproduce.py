@@ -90,7 +90,10 @@ def reproduce(
     studies = mw.studies
     if listing:
         return _list(json)
-    chosen = [choose("study", name, studies.STUDIES) for name in names or studies.studies_at(scale)]
+    there = studies.studies_at(choose("scale", scale, studies.SCALES))
+    for name in names or ():
+        choose("study", name, studies.STUDIES)
+    chosen = [choose(f"study at scale {scale}", name, there) for name in names or there]
     if engine == "local" and (address is not None or gpus):
         raise MultiwayError("--address and --gpus-per-task go with --engine ray")
     if address is not None and not ADDRESS.fullmatch(address):
@@ -277,7 +280,7 @@ def _list(json: bool) -> None:
         print_json([dict(zip(("study", "paper", "title"), each, strict=True)) for each in studies])
         return
     print_table(
-        "Studies: multiway reproduce NAME --scale smoke, cpu or paper",
+        "Studies: multiway reproduce NAME --scale smoke, cpu or paper (fresh has some)",
         ["study", "the paper's", "asks"],
         [[name, paper or "(not in the paper)", title] for name, paper, title in studies],
         sentences=("the paper's", "asks"),

@@ -11,6 +11,7 @@ from multiway.report.landscape_page import MOST_LANDSCAPES, write_landscape_page
 from multiway.report.line_chart import draw_lines
 from multiway.report.markdown import study_markdown, write_markdown
 from multiway.report.page import Picture, Section, write_page
+from multiway.report.standing import standings
 from multiway.report.study_page import write_study_page
 from multiway.report.style import save_both
 from multiway.report.surfaces import draw_landscape
@@ -40,6 +41,7 @@ __all__ = [
     "read_findings",
     "result_tables",
     "save_both",
+    "standings",
     "study_markdown",
     "write_landscape_page",
     "write_markdown",

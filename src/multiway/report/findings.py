@@ -25,7 +25,8 @@ from pathlib import Path
 
 from multiway.errors import UnusableFile
 from multiway.files import kind_of, read_text, write_atomic
-from multiway.report.summary import found_text, identity
+from multiway.report.labels import identity
+from multiway.report.summary import found_text
 from multiway.results import METRICS, Cell
 from multiway.studies.evidence import Evidence
 from multiway.studies.result import StudyResult

@@ -11,8 +11,8 @@ from multiway.studies.result import StudyResult
 
 __all__ = [
     "ABSENT", "NO_ATTACK", "UNGUIDED", "ChartPanel", "attacks_of", "axis_label", "chance", "factor",
-    "facts", "goal", "heading", "is_share", "line_name", "panels_of", "papers_goal", "seeds_text",
-    "unique", "x_text",
+    "facts", "goal", "heading", "identity", "is_share", "line_name", "panels_of", "papers_goal",
+    "seeds_text", "unique", "x_text",
 ]  # fmt: skip
 
 ABSENT = "–"
@@ -210,3 +210,8 @@ def line_name(cell: Cell) -> str:
 def unique(cells: Sequence[Cell], field: str) -> list[str]:
     """The rows or the columns of cells, in the order they come."""
     return list(dict.fromkeys(getattr(cell, field) for cell in cells))
+
+
+def identity(result: StudyResult) -> str:
+    """The name of a study's result: the study and the scale."""
+    return f"{result.name}-{result.scale}"

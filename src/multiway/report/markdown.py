@@ -12,14 +12,13 @@ from multiway.errors import visible
 from multiway.files import make_directory, write_atomic
 from multiway.report.figures import draw
 from multiway.report.findings import Findings
-from multiway.report.labels import facts
+from multiway.report.labels import facts, identity
 from multiway.report.legend import LEGEND
 from multiway.report.standing import (
     judged_text,
     lacking_trainings,
     measured_anew,
     question_rows,
-    standing_results,
     undecided,
 )
 from multiway.report.style import save_figure
@@ -28,7 +27,6 @@ from multiway.report.summary import (
     SMOKE,
     SummaryRow,
     counts_text,
-    identity,
     made_rows,
     summary_rows,
     unmeasured_text,
@@ -177,7 +175,7 @@ def write_markdown(
     short, *rest = findings.answer or ("",)
     parts = [HEADER, "# What became of the paper's claims", escape(short, code=True)]
     parts += ["Terms are explained [at the end](#words).", *_smoke(results)]
-    rows = summary_rows(standing_results(results))
+    rows = summary_rows(results)
     charts = {row.id: figures / f"{row.id}-chart.svg" for row in rows if row.chart}
     files = {charts[row.id]: str(row.chart) for row in rows if row.chart}
     if rows:
@@ -262,14 +260,14 @@ def _open(results: Sequence[StudyResult]) -> list[str]:
         "it is rough, the more so after three trainings, and where the comparisons of a claim "
         "vary together it takes more. The hours are the trainings' share of what the whole study "
         "took, which measures more than the claim. Trainings that are added after a look at the "
-        "figures want a correction of the intervals.",
+        "figures want a correction of the intervals, so those of `fresh` stay as many as they are.",
         *([_table(columns, rows)] if rows else []),
     ]
 
 
 def _cells(row: SummaryRow) -> list[str]:
     return [
-        f"[{escape(row.paper)}](#{row.id}) ({row.result.scale})",
+        f"[{escape(row.paper)}](#{row.id}) ({row.source.scale})",
         escape(row.verdict.text, code=True),
         escape(row.reported),
         "<br>".join(map(escape, row.ours)),

@@ -13,15 +13,14 @@ from markupsafe import Markup
 from multiway import __version__
 from multiway.report.figures import draw
 from multiway.report.findings import Findings
-from multiway.report.labels import UNGUIDED
+from multiway.report.labels import UNGUIDED, identity
 from multiway.report.legend import LEGEND
 from multiway.report.markdown import study_markdown
 from multiway.report.page import Picture, render_page
-from multiway.report.standing import judged_text, measured_anew, question_rows, standing_results
+from multiway.report.standing import judged_text, measured_anew, question_rows
 from multiway.report.summary import (
     MARKS,
     SMOKE,
-    identity,
     made_rows,
     summary_rows,
     unmeasured_text,
@@ -89,7 +88,7 @@ def write_study_page(
         "judged": judged_text(results),
         "history": findings.history,
         "doubts": findings.doubts,
-        "rows": summary_rows(standing_results(results)),
+        "rows": summary_rows(results),
         "unmeasured": unmeasured_text(results),
         "marks": MARKS,
         # A class of the style sheet for each verdict, which is no word of its own.
@@ -122,6 +121,6 @@ def _data(results: Sequence[StudyResult]) -> Markup:
     """All results as JSON inside the page; no word in it can end the script that holds it."""
     value = {
         "results": {identity(each): each.as_dict() for each in results},
-        "markdown": {identity(each): study_markdown(each) for each in results},
+        "markdown": {identity(each): study_markdown(each, beside=results) for each in results},
     }
     return Markup(json.dumps(value, allow_nan=False).replace("<", "\\u003c"))

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from multiway.report.labels import ABSENT, attacks_of
+from multiway.report.labels import ABSENT, attacks_of, identity
+from multiway.report.standing import Standing, standings
 from multiway.report.style import BLUE, GREY, RED
 from multiway.results import METRICS, number_text
 from multiway.studies.catalogue import headings
@@ -32,7 +33,6 @@ __all__ = [
     "counts_text",
     "difference_text",
     "found_text",
-    "identity",
     "made_rows",
     "summary_rows",
     "unmeasured_text",
@@ -69,8 +69,9 @@ class SummaryRow:
         reported: the paper's figure: a difference, in words.
         ours: ours with its interval, of the paper's own attack and of the stronger one, where it
             is nearest to failing; where the opposite holds in part, then where it holds best.
-        result: all that was found.
-        smaller: what was found at smaller scales.
+        source: the result that the verdict comes from.
+        standing: the study with all verdicts that count, at its largest scale.
+        smaller: the same at smaller scales.
     """
 
     id: str
@@ -78,23 +79,24 @@ class SummaryRow:
     verdict: Verdict
     reported: str
     ours: tuple[str, ...]
-    result: StudyResult
-    smaller: tuple[StudyResult, ...]
+    source: StudyResult
+    standing: Standing
+    smaller: tuple[Standing, ...]
 
     @property
     def elsewhere(self) -> list[tuple[str, str]]:
         """The verdict on the same claim at smaller scales: where it stands, and in words."""
         return [
-            (identity(result), f"{result.scale}: {MARKS[each.verdict]} {each.words}")
-            for result in self.smaller
-            for each in result.verdicts
+            (identity(source), f"{source.scale}: {MARKS[each.verdict]} {each.words}")
+            for smaller in self.smaller
+            for each, source in smaller.judged
             if each.claim == self.verdict.claim
         ]
 
     @property
     def counts(self) -> list[tuple[str, Mapping[str, int]]]:
         """By kind of claim, how many got which verdict."""
-        return [(kind, verdict_counts(self.result.verdicts, kind)) for kind in KINDS]
+        return [(kind, verdict_counts(self.standing.verdicts, kind)) for kind in KINDS]
 
     @property
     def chart(self) -> Markup:
@@ -104,10 +106,10 @@ class SummaryRow:
 
 def summary_rows(results: Sequence[StudyResult]) -> list[SummaryRow]:
     """One row for each study that the paper has, from its largest scale, in the order they come."""
-    of: dict[str, list[StudyResult]] = {}
-    for result in results:
-        if result.paper and result.verdicts:
-            of.setdefault(result.name, []).append(result)
+    of: dict[str, list[Standing]] = {}
+    for each in standings(results):
+        if each.result.paper and each.judged:
+            of.setdefault(each.result.name, []).append(each)
     return [_row(first, tuple(others)) for first, *others in of.values()]
 
 
@@ -151,16 +153,17 @@ def difference_text(value: float, metric: str) -> str:
     return f"{number_text(value, metric, sign=True)}{unit}"
 
 
-def _row(result: StudyResult, smaller: tuple[StudyResult, ...]) -> SummaryRow:
-    verdict = result.verdicts[0]
+def _row(standing: Standing, smaller: tuple[Standing, ...]) -> SummaryRow:
+    verdict, source = standing.judged[0]
     reported = verdict.reported
     return SummaryRow(
-        id=identity(result),
-        paper=result.paper,
+        id=identity(source),
+        paper=source.paper,
         verdict=verdict,
         reported=ABSENT if reported is None else difference_text(reported, verdict.metric),
         ours=tuple(_ours(each, verdict) for each in _shown(verdict)),
-        result=result,
+        source=source,
+        standing=standing,
         smaller=smaller,
     )
 
@@ -237,8 +240,3 @@ def made_rows(result: StudyResult) -> list[tuple[str, str]]:
         ("took", f"{made.minutes:.1f} minutes, on {made.made}"),
         ("versions", ", ".join(f"{name} {number}" for name, number in made.versions.items())),
     ]
-
-
-def identity(result: StudyResult) -> str:
-    """The name of a study's result: the study and the scale."""
-    return f"{result.name}-{result.scale}"

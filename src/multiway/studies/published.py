@@ -39,7 +39,7 @@ def publish(results: Sequence[StudyResult], folder: Path | str) -> list[Path]:
         if result.scale == "smoke":
             raise MultiwayError(
                 f"{result.name} is of the smoke scale, which says nothing of the paper: publish "
-                "with --scale cpu or --scale paper"
+                "with --scale cpu, fresh or paper"
             )
         name = result_path(Path(folder), result.name, result.scale).name
         written.append(write_result(Path(folder) / name, replace(result, pictures={})))

@@ -61,7 +61,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Scale:
-    """Everything that differs between smoke, cpu and paper.
+    """Everything that differs between smoke, cpu, fresh and paper.
 
     Attributes:
         name: smoke, cpu, fresh or paper.

@@ -307,11 +307,7 @@ class _Reading:
 
     def _worst(self, row: str) -> Tensor:
         """Each image's worst case over all white-box attacks on a row."""
-        values = [
-            self._values(cell)
-            for cell in self.study.cells
-            if cell.row == row and cell.white_box and cell.metric == self.claim.metric
-        ]
+        values = [self._values(cell) for cell in self.study.deciding(self.claim) if cell.row == row]
         n, seeds = min(each.shape[1] for each in values), min(len(each) for each in values)
         return torch.stack([each[:seeds, :n] for each in values]).amin(dim=0)
 

@@ -96,8 +96,9 @@ def declare(scale: Scale) -> Study:
     """The paper's five rows, and every encoding with frozen and free convolutions at each rate."""
     owner, theft = OWNERS[scale.size], THEFTS[scale.size]
     # Of networks of minutes, whose figures vary by tenths, three trainings are enough. Those with a
-    # hidden layer take seconds, and lie far apart.
-    many, few = scale.seeds, scale.seeds[:3]
+    # hidden layer take seconds and lie far apart; at `cpu` three were seen before that was known,
+    # and are left out.
+    few, many = scale.seeds[:3], scale.seeds[3:] or scale.seeds
     networks, hidden = _Networks(scale, owner), _Networks(scale, HIDDEN[scale.size])
     rates = RATES[scale.size]
     usual = rates[len(rates) // 2]
@@ -150,7 +151,8 @@ def declare(scale: Scale) -> Study:
         question="An owner's network answers marked images wrongly on purpose. A thief gives it a "
         "new head and fine-tunes it. Is the mark lost because of the thief's encoding, or because "
         "of what else the paper changed with it: frozen convolutions, the loss, the rate? Rows "
-        "without a rate have the middle one, `scratch` the largest and `hidden` the smallest; "
+        "without a rate have the middle one, `scratch` the largest, and all of `hidden` the "
+        "smallest; "
         "`detected` is the share of the networks that the owner would convict (p < 0.01 against "
         "all other networks of their kind here that were never marked), n being their number.",
         paper=PAPER,
@@ -161,10 +163,10 @@ def declare(scale: Scale) -> Study:
         data=data_in_words(owner.data),
         models=f"owner: {owner}; hidden: {HIDDEN[scale.size]}; thieves: recipe {theft.recipe}, "
         f"{in_words(theft.changes)}, lr {' / '.join(f'{rate:g}' for rate in rates)}; from scratch: "
-        f"{in_words({**theft.changes, **SCRATCH[scale.size]})}, lr {rates[-1]:g}; half of the test "
-        "set fine-tunes, the other measures",
+        f"{in_words({**theft.changes, **SCRATCH[scale.size]})}, lr {rates[-1]:g} "
+        f"(hidden: {rates[0]:g}); half of the test set fine-tunes, the other measures",
         n=None,
-        seeds=many,
+        seeds=scale.seeds,
         differs=(
             "the paper names neither the network nor the mark: here the word TEST on images of "
             "class 1, answered as class 0",
