@@ -41,6 +41,7 @@ def one_line(ran: subprocess.CompletedProcess[str]) -> str:
     [
         (["transfre"], "unknown study 'transfre': did you mean 'transfer'? (allowed: intro, "),
         (["correlation", "nonsense"], "unknown study 'nonsense'"),
+        (["intro", "--scale", "fresh"], "unknown study at scale fresh 'intro'"),
         (["transfer", "--scale", "smke"], "unknown scale 'smke': did you mean 'smoke'?"),
         (["transfer", "--engine", "rey"], "unknown engine 'rey': did you mean 'ray'?"),
         (["transfer", "--address", "host:1"], "--address and --gpus-per-task go with --engine ray"),

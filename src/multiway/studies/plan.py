@@ -113,7 +113,9 @@ def turns(names: Iterable[str], scale: Scale) -> dict[str, Turn]:
     seeds = max(len(scale.seeds), len(scale.robust_seeds))
     first: dict[str, Turn] = {}
     for number, name in enumerate(names):
-        for seed in range(seeds):
-            for each in order(declare(name, scale.first_seeds(seed + 1)).artifacts()):
-                first.setdefault(each.key, (number, seed))
+        # What compares several seeds comes last, with the whole study.
+        for seed, part in enumerate([*map(scale.only_seed, range(seeds)), scale]):
+            turn = number, min(seed, seeds - 1)
+            for each in order(declare(name, part).artifacts()):
+                first.setdefault(each.key, turn)
     return first

@@ -117,6 +117,13 @@ class Scale:
             side_seeds=min(self.side_seeds, count),
         )  # fmt: skip
 
+    def only_seed(self, number: int) -> Scale:
+        """The same with one seed of everything, the last where there are not so many."""
+        return replace(
+            self, seeds=self.seeds[number : number + 1] or self.seeds[-1:],
+            robust_seeds=self.robust_seeds[number : number + 1] or self.robust_seeds[-1:],
+        )  # fmt: skip
+
     def robust_scale(self) -> Scale:
         """The same with the seeds of adversarially trained networks."""
         return replace(self, seeds=self.robust_seeds, apart=self.robust_apart)
