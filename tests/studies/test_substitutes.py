@@ -12,7 +12,7 @@ from small_studies import decisions
 
 from multiway.schedule import order
 from multiway.statistics import mean
-from multiway.studies import SCALES, STUDIES, declare, scale_of
+from multiway.studies import SCALES, STUDIES, declare, scale_of, studies_at
 from multiway.studies.artifacts import Crafted
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model
@@ -126,8 +126,17 @@ def test_at_cpu_the_other_half_of_the_robust_networks_are_the_substitutes() -> N
         assert pairs == {(seed, seed + 3) for seed in scale.robust_seeds[:3]}
 
 
-@pytest.mark.parametrize("scale", ["smoke", pytest.param("cpu", marks=DATA)])
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize(
+    ("name", "scale"),
+    [
+        *((name, "smoke") for name in STUDIES),
+        *(
+            pytest.param(name, scale, marks=DATA)
+            for scale in ("cpu", "fresh")
+            for name in studies_at(scale)
+        ),
+    ],
+)
 def test_the_pairs_of_a_cell_share_no_network(name: str, scale: str) -> None:
     """Each network of a cell belongs to one seed, as target or as substitute."""
     for cell in declare(name, scale_of(scale)).cells:
