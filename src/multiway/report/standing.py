@@ -125,8 +125,8 @@ def judged_text(results: Sequence[StudyResult]) -> str:
         said.append(f"{judged} of {len(words) + missing.count(kind)} {kind}")
     return (
         f"{' and '.join(said)} claims are judged. Of a study that was measured at several scales "
-        "the largest counts, and what was measured anew on fresh trainings in place of what had "
-        "been undecided."
+        "the largest counts; at cpu what was measured anew on fresh trainings counts in place of "
+        "what had been undecided."
     )
 
 
