@@ -21,7 +21,7 @@ from multiway.store import Store
 from multiway.studies import CellSpec, Scale, Study, declare, scale_of
 from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.measures import Accuracy
-from multiway.studies.scales import Setting
+from multiway.studies.scale import Setting
 from multiway.studies.watermark import HIDDEN, OWNERS, THEFTS
 from multiway.training import load_recipe
 

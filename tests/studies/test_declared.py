@@ -23,7 +23,7 @@ from multiway.studies.images import Images
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model
 from multiway.studies.robustness import BENCHMARK
-from multiway.studies.scales import SUBSTITUTE
+from multiway.studies.scale import SUBSTITUTE
 from multiway.studies.watermark_artifacts import Detected, Owned, Thief
 from multiway.threat import Linf
 from multiway.training import load_recipe

@@ -16,7 +16,7 @@ from multiway.studies import SCALES, STUDIES, declare, scale_of, studies_at
 from multiway.studies.artifacts import Crafted
 from multiway.studies.measures import Accuracy, Correlated
 from multiway.studies.models import Model
-from multiway.studies.scales import SUBSTITUTE, Scale
+from multiway.studies.scale import SUBSTITUTE, Scale
 
 DRAWS = 4000
 DATA = pytest.mark.real_data("mnist", "cifar10", "cifar100", "svhn")

@@ -14,7 +14,8 @@ from multiway.studies.result import (
     verdict_counts,
     write_study_result,
 )
-from multiway.studies.scales import Scale, scale_of
+from multiway.studies.scale import Scale
+from multiway.studies.scales import scale_of
 from multiway.studies.study import CellSpec, Study
 
 __all__ = [

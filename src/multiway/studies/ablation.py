@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from multiway.studies.cell_builders import FAIR, Cells, fair_one_hot, substitutes_in_words
-from multiway.studies.scales import ModelOf, Scale
+from multiway.studies.scale import ModelOf, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -14,7 +14,7 @@ from multiway.studies.robustness import (
     robust,
     white_box_attacks,
 )
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 from multiway.threat import Linf
 

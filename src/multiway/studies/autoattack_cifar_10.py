@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiway.studies.autoattack import declare_on
 from multiway.studies.robustness import colour_set, stand_in
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiway.studies.autoattack import declare_on
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -24,7 +24,7 @@ from multiway.studies.robustness import (
     robust,
     transferred,
 )
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
+from multiway.studies.scale import OBJECTIVES, ModelOf, Scale
 from multiway.studies.study import Study
 from multiway.threat import L2, Linf
 

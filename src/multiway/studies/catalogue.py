@@ -15,7 +15,7 @@ from multiway.studies.fresh import FRESH, judged_claims, open_cells
 from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.studies.result import SCALES, StudyResult
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Learned, Study
 
 __all__ = ["STUDIES", "declare", "headings", "in_order", "studies_at"]

@@ -15,7 +15,7 @@ from multiway.studies.artifacts import Agreement, Crafted, Decided, Signs
 from multiway.studies.images import Images, data_in_words
 from multiway.studies.measures import Accuracy, AlikeWhereBroken, Correlated, Measure
 from multiway.studies.models import Model
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale, Setting
+from multiway.studies.scale import OBJECTIVES, ModelOf, Scale, Setting
 from multiway.studies.study import CellSpec
 from multiway.training import load_recipe
 

@@ -16,7 +16,7 @@ from multiway.studies.measures import NoValue
 from multiway.studies.outcomes import BEFORE, COLLAPSED, attack_warnings, collapsed_networks
 from multiway.studies.picture_artifacts import Surface
 from multiway.studies.result import StudyResult
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import CellSpec, Study
 from multiway.studies.verdict import judge_claim
 

@@ -6,7 +6,7 @@ import math
 
 from multiway.studies.cell_builders import Cells
 from multiway.studies.robustness import colour_set, robust, stand_in, transferred
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

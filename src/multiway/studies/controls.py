@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from multiway.studies.cell_builders import SAME_STEPS, Cells, coded_model, four_encodings
-from multiway.studies.scales import ModelOf, Scale
+from multiway.studies.scale import ModelOf, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from multiway.studies.cell_builders import Cells
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["PAIRS", "declare"]

@@ -16,7 +16,7 @@ from multiway.studies.robustness import (
     robust,
     stand_in,
 )
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -9,7 +9,7 @@ from multiway.attacks import Attack
 from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images
 from multiway.studies.robustness import COLOUR, budgets_in_words, colour_set, robust
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
+from multiway.studies.scale import OBJECTIVES, ModelOf, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from multiway.errors import MultiwayError
 from multiway.studies.claims import Claim, claims
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import CellSpec, Study
 
 __all__ = ["FRESH", "judged_claims", "open_cells"]

@@ -7,7 +7,7 @@ import math
 from multiway.analysis import STEP, Panel, intro_panels, sign_directions
 from multiway.codebook import Codebook
 from multiway.studies.picture_artifacts import Harmful
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import CellSpec, Study
 
 __all__ = ["declare"]

@@ -14,7 +14,7 @@ from multiway.studies.robustness import (
     robust,
     transferred,
 )
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from multiway.studies.cell_builders import Cells
 from multiway.studies.picture_artifacts import Bent, NonLinear, Surface
 from multiway.studies.robustness import HEADLINE, PAIR, cells_of, colour_set, robust
-from multiway.studies.scales import OBJECTIVES, Scale
+from multiway.studies.scale import OBJECTIVES, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from multiway.studies.cell_builders import FAIR, Cells, four_encodings
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

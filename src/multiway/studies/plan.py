@@ -13,7 +13,7 @@ from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.catalogue import declare
 from multiway.studies.inference import Difference
 from multiway.studies.models import Model
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["EFFECT", "StudyPlan", "expected_difference", "plan_study", "turns"]

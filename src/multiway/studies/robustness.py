@@ -9,7 +9,7 @@ from multiway.attacks import Attack
 from multiway.studies.cell_builders import AttackOf, Cells
 from multiway.studies.images import Images
 from multiway.studies.paper import BASELINE
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
+from multiway.studies.scale import OBJECTIVES, ModelOf, Scale
 
 __all__ = [
     "BENCHMARK",

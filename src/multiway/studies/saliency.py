@@ -10,7 +10,7 @@ from multiway.studies.correlation import PAIRS
 from multiway.studies.images import Images
 from multiway.studies.models import Model, Untrained
 from multiway.studies.picture_artifacts import Salient
-from multiway.studies.scales import OBJECTIVES, ModelOf, Scale
+from multiway.studies.scale import OBJECTIVES, ModelOf, Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from multiway.studies.artifacts import LastLayer
 from multiway.studies.cell_builders import FAIR, Cells, four_encodings
 from multiway.studies.measures import FixedSigns
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from multiway.studies.cell_builders import STRONG, Cells, substitutes_in_words
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import Study
 
 __all__ = ["declare"]

@@ -20,7 +20,7 @@ from multiway.studies.inference import Difference, Sample, differences
 from multiway.studies.learned import not_learned
 from multiway.studies.outlook import detectable, seeds_to_decide
 from multiway.studies.result import Verdict
-from multiway.studies.scales import Scale
+from multiway.studies.scale import Scale
 from multiway.studies.study import CellSpec, Study
 from multiway.studies.verdict_words import effect_words, reason_for, weakest_figures
 

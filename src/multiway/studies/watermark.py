@@ -9,7 +9,7 @@ from typing import Any
 from multiway.studies.cell_builders import Cells
 from multiway.studies.images import Images, data_in_words
 from multiway.studies.models import Model
-from multiway.studies.scales import ModelOf, Scale, Setting, in_words
+from multiway.studies.scale import ModelOf, Scale, Setting, in_words
 from multiway.studies.study import Study
 from multiway.studies.watermark_artifacts import (
     Detected,
