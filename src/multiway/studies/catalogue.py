@@ -11,7 +11,7 @@ from typing import Any
 from multiway.encoding import ENCODINGS
 from multiway.errors import choose
 from multiway.studies.artifacts import Decided
-from multiway.studies.fresh import FRESH, judged_claims, open_cells
+from multiway.studies.fresh import FRESH, judged_claims, restricted_study
 from multiway.studies.images import Images
 from multiway.studies.models import Model
 from multiway.studies.result import SCALES, StudyResult
@@ -52,7 +52,7 @@ def _module(name: str) -> ModuleType:
 def declare(name: str, scale: Scale) -> Study:
     """The study called `name` at that scale."""
     build: Callable[[Scale], Study] = _module(choose("study", name, STUDIES)).declare
-    study = open_cells(name, build, scale) if scale.like else build(scale)
+    study = restricted_study(name, build, scale) if scale.like else build(scale)
     return replace(
         study,
         claims=judged_claims(name, scale.name),

@@ -15,7 +15,7 @@ from multiway.studies.claims import Claim, claims
 from multiway.studies.scale import Scale
 from multiway.studies.study import CellSpec, Study
 
-__all__ = ["FRESH", "judged_claims", "open_cells"]
+__all__ = ["FRESH", "judged_claims", "restricted_study"]
 
 # Of each study the claims and how many trainings each has. Were the differences and spreads those
 # measured at `cpu`, a verdict would come with a chance of 80 to 100 %, drawn as in
@@ -50,7 +50,7 @@ def judged_claims(study: str, scale: str) -> tuple[Claim, ...]:
     return tuple(each for each in every if each.id in anew) if scale == "fresh" else every
 
 
-def open_cells(study: str, build: Callable[[Scale], Study], scale: Scale) -> Study:
+def restricted_study(study: str, build: Callable[[Scale], Study], scale: Scale) -> Study:
     """The study with nothing but the cells that its claims at `fresh` rest on.
 
     Args:
