@@ -15,7 +15,7 @@ from multiway.encoding import Encoding
 from multiway.errors import MultiwayError
 from multiway.results import CHARTS, METRICS
 from multiway.schedule import order
-from multiway.studies import STUDIES, Study, declare, paper, scale_of
+from multiway.studies import STUDIES, Study, declare, paper, scale_of, turns
 from multiway.studies.artifacts import Crafted, Decided
 from multiway.studies.cell_builders import coded_model
 from multiway.studies.claims import Claim, Side, claims
@@ -419,6 +419,19 @@ def test_a_network_is_suspected_beside_its_like() -> None:
         assert {each.seed for each in everyone} == set(range(3, 12) if hidden else range(3))
         assert len(cell.measure.unmarked) == (2 * 9 if hidden else 3 * 3)
         assert not any(isinstance(each, Owned) for each in cell.measure.unmarked)
+
+
+@pytest.mark.parametrize("name", ["transfer", "watermark", "benchmark"])
+def test_an_artifact_is_made_with_the_first_seed_that_needs_it(name: str) -> None:
+    found = turns([name], SMOKE)
+    for seed in reversed(range(len(SMOKE.seeds))):
+        needed = order(declare(name, SMOKE.first_seeds(seed + 1)).artifacts())
+        later = {each.key for each in needed if found[each.key] > (0, seed)}
+        assert not later
+        # With the last seed what needs it alone.
+        if seed == 0:
+            early = {key for key, turn in found.items() if turn == (0, 0)}
+            assert early == {each.key for each in needed}
 
 
 def test_the_length_study_changes_what_it_says() -> None:

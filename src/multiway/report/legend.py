@@ -142,7 +142,7 @@ LEGEND = (
         "scale",
         "smoke: minutes, judges nothing. cpu: smaller networks or fewer images than the paper's, "
         "several seeds. fresh: claims that cpu left undecided, on other trainings, whose number "
-        "was fixed before the first was made; their verdicts count in place of those at cpu. "
-        "paper: its own networks, epochs and images.",
+        "was fixed before the first was made; their verdicts count in place of undecided at cpu. "
+        "paper: its own networks, epochs and images; it counts before the others.",
     ),
 )
