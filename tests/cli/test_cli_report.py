@@ -9,7 +9,7 @@ import pytest
 
 from conftest import Command
 from multiway.store import Store
-from multiway.studies.evidence import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE
+from multiway.studies.evidence import HOLDS, NOT_JUDGED, ONLY_OWN, OPPOSITE, UNDECIDED
 from multiway.studies.result import write_study_result
 from study_results import result, verdict
 
@@ -63,6 +63,18 @@ def test_json_is_one_document(in_process: Command, store: Path) -> None:
     assert {each["claim"] for each in document["verdicts"]} == {
         "transfer-0", "transfer-1", "length-white-box",
     }  # fmt: skip
+
+
+def test_what_was_measured_anew_is_counted_once(in_process: Command, store: Path) -> None:
+    """The undecided verdict stays in the list and says that it does not count."""
+    before = json.loads(in_process("report", "--json").stdout)["counts"]["literal"]
+    left = verdict(UNDECIDED, "length-white-box", needs=30)
+    write_study_result(store, result("length", verdicts=(left,)))
+    write_study_result(store, result("length", "fresh", verdicts=(verdict(HOLDS, left.claim),)))
+    document = json.loads(in_process("report", "--json").stdout)
+    assert document["counts"]["literal"] == {**before, "holds": 2, "the opposite holds": 0}
+    flags = [(v["scale"], v["counts"]) for v in document["verdicts"] if v["study"] == "length"]
+    assert flags == [("fresh", True), ("cpu", False)]
 
 
 def test_results_are_published_and_read_again(

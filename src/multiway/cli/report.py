@@ -123,7 +123,7 @@ def _show(results: list[StudyResult], written: list[Path], json: bool) -> None:
                         "kind": verdict.kind,
                         "verdict": verdict.words,
                         "why": verdict.why,
-                        "counts": verdict in verdicts,
+                        "counts": any(verdict is one for one in verdicts),
                     }
                     for each, verdict in judged
                 ],
